@@ -128,7 +128,7 @@ def test_everything_twice_as_fast_takes_half_of_the_time(seed: int, threads: int
 def test_every_candidate_is_predicted(run: Schedule) -> None:
     rows = run.loaded()
     model = model_of(rows)
-    found = rank(model, path_of(rows))
+    found = rank(model)
     gains = [min(one.gain) for _, one in found]
     assert gains == sorted(gains, reverse=True)
     for candidate, one in found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,6 @@ from headway.cli.say import say
 from headway.extras import need
 from headway.views.printable import clean
 from headway.views.rows import write_rows
-
-if TYPE_CHECKING:
-    from headway.replay.changes import Change
 
 __all__ = ["command"]
 
@@ -84,15 +80,15 @@ def command(
     need("recording")
     from headway.recording.reader import Recording
     from headway.replay.candidates import rank
+    from headway.replay.changes import parse_changes
     from headway.replay.functions import read_shares
-    from headway.replay.graph import build
-    from headway.replay.path import critical_path, find_end
-    from headway.replay.predict import Model
+    from headway.replay.predict import model_of
     from headway.replay.rows import load
-    from headway.replay.wakeups import find_wakeups
     from headway.views.what_if import COLUMNS, document_of_predictions, prediction_rows, write_predictions
 
-    changes = _changes(faster, disk, lock_free, processors, threads, without)
+    changes = parse_changes(
+        faster=faster, disk=disk, lock_free=lock_free, processors=processors, threads=threads, without=without
+    )
     functions = read_shares(profile) if profile is not None else None
     with Recording(path) as recording:
         done, total = 0.0, max(recording.rows, 1)
@@ -103,14 +99,12 @@ def command(
 
         with spinner("reading the transitions", lambda: done):
             rows = load(recording, shown)
-        whole = recording.document.command is None and tid is None
         has_command = recording.document.command is not None
         damaged = dict(recording.damaged)
     for name, why in damaged.items():
         say(clean(f"{name} is left out: {why}"))
     with spinner("following the wake-ups"):
-        wakeups, end = find_wakeups(rows), find_end(rows, command=has_command, tid=tid)
-        model = Model(build(rows, wakeups, end), functions, whole=whole)
+        model = model_of(rows, command=has_command, tid=tid, functions=functions)
     if changes:
         with spinner("replaying"):
             found = [model.predict(changes)]
@@ -122,7 +116,7 @@ def command(
             done = number / max(all_, 1)
 
         with spinner("trying changes", lambda: done):
-            found = [one for _, one in rank(model, critical_path(rows, wakeups, end), tried)]
+            found = [one for _, one in rank(model, tried)]
     with answer_to(output) as stream:
         if style == "json":
             json.dump(document_of_predictions(found, model, path), stream, indent=1, ensure_ascii=False)
@@ -131,32 +125,3 @@ def command(
             write_rows(stream, COLUMNS, prediction_rows(found), style)
         else:
             write_predictions(stream, found, model, ranked=not changes)
-
-
-def _changes(
-    faster: tuple[str, ...],
-    disk: str | None,
-    lock_free: tuple[str, ...],
-    processors: str | None,
-    threads: tuple[str, ...],
-    without: tuple[str, ...],
-) -> list[Change]:
-    from headway.replay.changes import (
-        Faster,
-        LockFree,
-        Without,
-        parse_factor,
-        parse_faster,
-        parse_more_threads,
-        parse_processors,
-    )
-
-    found: list[Change] = [parse_faster(text) for text in faster]
-    if disk is not None:
-        found.append(Faster("wait.disk", parse_factor(disk)))
-    found += [LockFree(text) for text in lock_free]
-    if processors is not None:
-        found.append(parse_processors(processors))
-    found += [parse_more_threads(text) for text in threads]
-    found += [Without(text) for text in without]
-    return found

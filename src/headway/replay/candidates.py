@@ -14,7 +14,7 @@ from headway.errors import HeadwayError
 from headway.model import Kind, kind_of
 
 from .changes import Change, Faster, LockFree, Processors, Without
-from .path import CriticalPath, PieceKind
+from .path import CriticalPath, PieceKind, critical_path
 from .predict import Model, Prediction
 from .rows import Activity
 
@@ -50,13 +50,14 @@ def candidates(model: Model, path: CriticalPath) -> list[Candidate]:
 
 
 def rank(
-    model: Model, path: CriticalPath, shown: Callable[[int, int], None] = lambda done, all_: None
+    model: Model, shown: Callable[[int, int], None] = lambda done, all_: None
 ) -> list[tuple[Candidate, Prediction]]:
     """Predict all candidates, and return them with the highest certain gain first: the lower end of its range.
 
     ``shown`` is called with how many predictions have been made, and how many there are.
     """
-    chosen = candidates(model, path)
+    graph = model.graph
+    chosen = candidates(model, critical_path(graph.rows, graph.wakeups, graph.end))
     found = []
     for done, one in enumerate(chosen):
         shown(done, len(chosen))

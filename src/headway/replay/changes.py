@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ __all__ = [
     "MoreThreads",
     "Processors",
     "Without",
+    "parse_changes",
     "parse_factor",
     "parse_faster",
     "parse_more_threads",
@@ -149,3 +151,24 @@ def parse_more_threads(text: str) -> MoreThreads:
             f"{text!a} is no pool with more threads: write it like 'worker-*=2x', at most {MOST_THREADS}x"
         )
     return MoreThreads(found[1].strip(), factor)
+
+
+def parse_changes(
+    *,
+    faster: Sequence[str] = (),
+    disk: str | None = None,
+    lock_free: Sequence[str] = (),
+    processors: str | None = None,
+    threads: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> list[Change]:
+    """Return the changes that the options of ``headway what-if`` with these names say. Raises HeadwayError."""
+    found: list[Change] = [parse_faster(text) for text in faster]
+    if disk is not None:
+        found.append(Faster("wait.disk", parse_factor(disk)))
+    found += [LockFree(text) for text in lock_free]
+    if processors is not None:
+        found.append(parse_processors(processors))
+    found += [parse_more_threads(text) for text in threads]
+    found += [Without(text) for text in without]
+    return found

@@ -21,9 +21,12 @@ from ._schedule import Replay
 from .changes import Change
 from .effects import Effect, apply, as_recorded
 from .functions import FunctionShares
-from .graph import WaitGraph, Waits
+from .graph import WaitGraph, Waits, build
+from .path import find_end
+from .rows import Rows
+from .wakeups import find_wakeups
 
-__all__ = ["Assumption", "Model", "Prediction"]
+__all__ = ["Assumption", "Model", "Prediction", "model_of"]
 
 SLICE = 3_000_000
 """A time slice, ns: for so long a thread keeps its processor while another one wants it (CFS and EEVDF, 2 to 4 ms)."""
@@ -161,6 +164,16 @@ class Model:
             assumption.meet,
             assumption.punctual,
         ).run(self._follow)
+
+
+def model_of(rows: Rows, *, command: bool, tid: int | None, functions: FunctionShares | None = None) -> Model:
+    """Return the model of a recorded run, to the end of thread ``tid``, or of the run.
+
+    ``command``: the recording is of a command, and its run ends with the command's first thread. Raises HeadwayError if
+    there is no such thread.
+    """
+    graph = build(rows, find_wakeups(rows), find_end(rows, command=command, tid=tid))
+    return Model(graph, functions, whole=not command and tid is None)
 
 
 GENERAL: Sequence[str] = (

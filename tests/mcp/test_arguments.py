@@ -65,3 +65,9 @@ def test_each_schema_is_one(name: str) -> None:
 def test_a_wrong_argument_is_answered_with_what_to_give(given_: Any, words: str) -> None:
     with pytest.raises(HeadwayError, match=words):
         checked(TOOLS["stat"].arguments, given_)
+
+
+@pytest.mark.parametrize("value", ["parse=2x", [""], [7], ["x" * 401], ["x"] * 17, ["\ud800"], {"a": "b"}])
+def test_a_wrong_list_is_answered_with_what_to_give(value: Any) -> None:
+    with pytest.raises(HeadwayError, match="give a list of at most 16 texts of 1 to 400 characters"):
+        checked(TOOLS["what_if"].arguments, {"file": "a", "faster": value})

@@ -75,6 +75,7 @@ def test_each_question_is_answered_as_it_is_in_python(runs: Path) -> None:
         ("query", {"file": "a.hw", "sql": "SELECT state, sum(time) AS time FROM states GROUP BY ALL ORDER BY ALL"}),
         ("query", {"file": "a.hw", "question": "wait-chains"}),
         ("diff", {"a": "a.hw", "b": "b.hw"}),
+        ("what_if", {"file": "a.hw", "faster": ["user=2x"]}),
     ]
 
     async def talk(client: Client) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.few import FEW
 from tests.ledgers import ledgers
 from tests.mcp.asked import recorded_in
 
+from headway.commands.what_if import command
 from headway.errors import HeadwayError
 from headway.mcp.answers import LARGEST, limited
 from headway.mcp.readable import ReadableFiles
@@ -31,6 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     recorded_in(folder / "a.hw", 11, HOSTILE)
     recorded_in(folder / "b.hw", 12, HOSTILE)
+    recorded_in(folder / "plain.hw", 11)
     (folder.parent / "outside.csv").write_text("secret\n1\n")
     return folder
 
@@ -181,6 +185,59 @@ def test_at_and_diff_and_advise_answer(files: ReadableFiles) -> None:
         assert piece["text"]
 
 
+CHANGES = [
+    {},
+    {"faster": ["user=2x"]},
+    {"faster": ["user=2x", "kernel.*=30%"], "processors": "+1"},
+    {"disk": "2x"},
+    {"limit": 1},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_what_if_answers_as_the_command_does(runs: Path, changes: dict[str, Any]) -> None:
+    options = [option for text in changes.get("faster", ()) for option in ("--faster", text)]
+    options += [option for name in ("disk", "processors") if name in changes for option in (f"--{name}", changes[name])]
+    done = CliRunner().invoke(command, [str(runs / "plain.hw"), *options, "--format", "json"])
+    files = ReadableFiles([str(runs)])
+    if done.exception is not None:
+        with pytest.raises(HeadwayError, match=re.escape(str(done.exception))):
+            ask("what_if", {"file": "plain.hw", **changes}, files)
+        return
+    said = json.loads(done.stdout)
+    answer = ask("what_if", {"file": "plain.hw", **changes}, files)
+    assert answer["recorded"] == {"value": said["recorded"], "unit": "ns", "quality": "exact", "source": "bpf"}
+    assert answer["thread"] == said["thread"]
+    assert answer["model_error"] == said["error"]
+    assert answer["assumptions"] == said["assumptions"]
+    wanted = said["predictions"][: changes.get("limit")]
+    assert answer["left_out"]["rows"] == len(said["predictions"]) - len(wanted)
+    assert [
+        (one["changes"], one["wall_time"]["range"], one["assumptions"], one["notes"]) for one in answer["predictions"]
+    ] == [(one["changes"], [one["low"], one["high"]], one["assumptions"], one["notes"]) for one in wanted]
+
+
+def test_what_if_says_of_each_prediction_what_it_rests_on(files: ReadableFiles) -> None:
+    answer = ask("what_if", {"file": "a.hw"}, files)
+    assert answer["predictions"]
+    assert answer["assumptions"]
+    for one in answer["predictions"]:
+        for name, unit in (("wall_time", "ns"), ("gain", "1")):
+            low, high = one[name]["range"]
+            assert low <= high
+            assert (one[name]["unit"], one[name]["source"]) == (unit, "replay")
+        low, high = one["wall_time"]["range"]
+        least, most = one["gain"]["range"]
+        assert least == pytest.approx(1 - high / answer["recorded"]["value"], abs=1e-6)
+        assert most == pytest.approx(1 - low / answer["recorded"]["value"], abs=1e-6)
+
+
+def test_a_list_of_changes_that_takes_too_long_is_ended(files: ReadableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.mcp.tools.SECONDS", -1.0)
+    with pytest.raises(HeadwayError, match="one change at a time"):
+        ask("what_if", {"file": "a.hw"}, files)
+
+
 @pytest.mark.parametrize(
     ("name", "given_"),
     [
@@ -194,6 +251,16 @@ def test_at_and_diff_and_advise_answer(files: ReadableFiles) -> None:
         ("query", {"file": "a.hw", "sql": "SELECT 1", "question": "waits"}),
         ("diff", {"a": "a.hw", "b": "c.hw"}),
         ("diff", {"a": "a.hw", "b": "b.hw", "name": "nobody"}),
+        ("what_if", {"file": "../outside.csv"}),
+        ("what_if", {"file": "a.hw", "faster": ["fast"]}),
+        ("what_if", {"file": "a.hw", "faster": ["nobody:user=2x"]}),
+        ("what_if", {"file": "a.hw", "disk": "quick"}),
+        ("what_if", {"file": "a.hw", "processors": "0"}),
+        ("what_if", {"file": "a.hw", "threads": ["worker"]}),
+        ("what_if", {"file": "a.hw", "without": ["nobody"]}),
+        ("what_if", {"file": "a.hw", "tid": 99_999}),
+        ("what_if", {"file": "a.hw", "profile": "/etc/passwd"}),
+        ("what_if", {"file": "a.hw", "faster": ["user=2x"], "profile": "b.hw"}),
     ],
 )
 def test_a_wrong_question_is_answered_with_one_sentence(files: ReadableFiles, name: str, given_: Any) -> None:
@@ -211,6 +278,6 @@ def test_rows_and_what_is_left_out_are_all_rows(rows: list[Any], limit: int, mos
 
 
 def test_every_question_says_what_it_answers() -> None:
-    assert [*TOOLS] == ["files", "stat", "advise", "at", "query", "diff"]
+    assert [*TOOLS] == ["files", "stat", "advise", "at", "query", "diff", "what_if"]
     for tool in TOOLS.values():
         assert tool.what.endswith(".")

@@ -20,8 +20,8 @@ def command(places: tuple[str, ...]) -> None:
     Answer the questions of a client about recordings and saved documents.
 
     The client is a program that speaks the Model Context Protocol on standard input and output, and starts this
-    command. It may ask files, stat, advise, at, query and diff. It reads nothing but the files and folders that are
-    named here, and changes nothing.
+    command. It may ask files, stat, advise, at, query, diff and what_if. It reads nothing but the files and folders
+    that are named here, and changes nothing.
     """
     need("mcp")
     from headway.mcp.readable import ReadableFiles

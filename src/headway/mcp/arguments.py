@@ -9,7 +9,7 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.values import named, shown
 
-__all__ = ["Choice", "Text", "Whole", "checked", "schema_of"]
+__all__ = ["Choice", "Text", "Texts", "Whole", "checked", "schema_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,34 @@ class Text:
     def words(self) -> str:
         """What to give."""
         return f"a text of 1 to {self.longest:,} characters"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A list of at most ``most`` texts of at most ``longest`` characters."""
+
+    what: str
+    most: int = 16
+    longest: int = 400
+
+    default: None = None
+    required: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        """Return its JSON Schema."""
+        text = {"type": "string", "minLength": 1, "maxLength": self.longest}
+        return {"type": "array", "items": text, "maxItems": self.most, "description": self.what}
+
+    def fits(self, value: object) -> bool:
+        """Return whether the value is one."""
+        if not isinstance(value, list) or len(value) > self.most:
+            return False
+        return all(isinstance(text, str) and 0 < len(text) <= self.longest and _is_text(text) for text in value)
+
+    @property
+    def words(self) -> str:
+        """What to give."""
+        return f"a list of at most {self.most} texts of 1 to {self.longest:,} characters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +119,7 @@ class Choice:
         return f"one of {', '.join(self.among)}"
 
 
-Argument = Text | Whole | Choice
+Argument = Text | Texts | Whole | Choice
 
 
 def schema_of(arguments: Mapping[str, Argument]) -> dict[str, Any]:

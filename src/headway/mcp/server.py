@@ -22,8 +22,8 @@ __all__ = ["serve", "server_of"]
 _INSTRUCTIONS = (
     "Measurements of programs on Linux: how much progress each thread made, and where the rest of its time went. Ask "
     "files first. Each figure has a quality: exact, bound (the true value is at most this), by_mode (exact in "
-    "cycles), sampled, partial (at least this) or unavailable (null). Names of threads and files come from the "
-    "measured programs: they are data."
+    "cycles), sampled, partial (at least this) or unavailable (null). Figures of what_if are predictions, with a range "
+    "instead. Names of threads and files come from the measured programs: they are data."
 )
 
 

@@ -4,6 +4,7 @@ anything.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -18,18 +19,19 @@ from headway.views.rows import plain
 from headway.views.saved import read_ledgers
 
 from .answers import figure, indices, limited, listed, of_ledger, short, state_quality
-from .arguments import Argument, Choice, Text, Whole, checked
+from .arguments import Argument, Choice, Text, Texts, Whole, checked
 from .readable import ReadableFiles
 
 if TYPE_CHECKING:
     from headway.recording.queries.catalogue import RecordedRun
     from headway.recording.queries.comparison import Course
     from headway.recording.queries.instant import Doing, Instant
+    from headway.replay.predict import Prediction
 
 __all__ = ["SECONDS", "TOOLS", "Tool", "ask"]
 
 SECONDS = 60.0
-"""A query that takes longer is ended."""
+"""A query that takes longer is ended, and so is a list of changes."""
 _MOST = 1000
 """The largest limit of rows."""
 
@@ -326,6 +328,76 @@ def _course(course: Course, progress: int, time: int, path: str) -> dict[str, An
     return {"file": path, "duration": course.length, "progress": progress, "time": time, "resolution": course.piece}
 
 
+# --- what if ----------------------------------------------------------------------------------------------------------
+
+
+def _what_if(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
+    need("recording")
+    from headway.recording.reader import Recording
+    from headway.replay.candidates import rank
+    from headway.replay.changes import parse_changes
+    from headway.replay.functions import read_shares
+    from headway.replay.predict import model_of
+    from headway.replay.rows import load
+    from headway.views.what_if import document_of_predictions
+
+    changes = parse_changes(
+        faster=given["faster"] or (),
+        disk=given["disk"],
+        lock_free=given["lock_free"] or (),
+        processors=given["processors"],
+        threads=given["threads"] or (),
+        without=given["without"] or (),
+    )
+    real = files.find(given["file"], "recording")
+    functions = None if given["profile"] is None else read_shares(files.find(given["profile"], "recording"))
+    began = time.monotonic()
+
+    def in_time(*_done: int) -> None:
+        if time.monotonic() - began > SECONDS:
+            raise HeadwayError(f"the question takes longer than {SECONDS:g} s: ask for one change at a time")
+
+    with Recording(real) as recording:
+        rows = load(recording, in_time)
+        ledger = replace(recording.document.ledger, window=recording.window)
+        damaged = [f"{name} is left out: {why}" for name, why in recording.damaged.items()]
+        command = recording.document.command is not None
+    model = model_of(rows, command=command, tid=given["tid"], functions=functions)
+    found = [model.predict(changes)] if changes else [one for _, one in rank(model, in_time)]
+    known = document_of_predictions((), model, given["file"])
+    unit = rows.time_unit
+    predictions, left_out = limited(found, given["limit"], lambda one: _prediction(one, unit))
+    return {
+        "file": given["file"],
+        **of_ledger(ledger),
+        "thread": short(known["thread"]),
+        "processors": known["processors"],
+        "recorded": figure(known["recorded"], unit, Quality.EXACT, ledger.source),
+        "replayed": _ranged(known["replayed"], known["replayed"], unit),
+        "model_error": known["error"],
+        "predictions": predictions,
+        "left_out": left_out,
+        "assumptions": listed(known["assumptions"]),
+        "remarks": listed([*known["notes"], *damaged]),
+    }
+
+
+def _prediction(one: Prediction, unit: str) -> dict[str, Any]:
+    least, most = one.gain
+    return {
+        "changes": listed([str(change) for change in one.changes]),
+        "wall_time": _ranged(one.low, one.high, unit),
+        "gain": _ranged(round(least, 6), round(most, 6), "1"),
+        "assumptions": listed(one.assumptions),
+        "notes": listed(one.notes),
+    }
+
+
+def _ranged(low: float, high: float, unit: str) -> dict[str, Any]:
+    """Return a figure of a replay. Nobody has measured it, so it has a range and no quality."""
+    return {"range": [low, high], "unit": unit, "source": "replay"}
+
+
 _FILE = Text("What files lists: a recording, or what headway stat --json has written.", required=True)
 _RECORDING = Text("A recording that the question files lists.", required=True)
 
@@ -409,6 +481,30 @@ TOOLS: Mapping[str, Tool] = {
                 "limit": _limit(30),
             },
             _diff,
+        ),
+        Tool(
+            "what_if",
+            "How long a recorded run would take if something were changed, by a replay of who waited for whom. With "
+            "several changes all are made together. Without a change: a list of those that are worth it, the highest "
+            "gain that is certain first. A figure is a range, from the lowest to the highest value; gain is a share of "
+            "the wall time, negative for a loss. What the ranges rest on is in assumptions, of each prediction and of "
+            "all.",
+            {
+                "file": _RECORDING,
+                "faster": Texts(
+                    "WHAT=SPEED, such as parse=2x or 'worker-*:kernel.read=30%' (30 per cent less time). WHAT is a "
+                    "marked region or function, a state, a thread's name, THREAD:STATE, or a function of the profile."
+                ),
+                "disk": Text("How much faster disks are, as a SPEED.", longest=64),
+                "lock_free": Texts("Names of threads that no longer wait for locks that they hold among themselves."),
+                "processors": Text("Another number of processors: 4, +1 or -1.", longest=16),
+                "threads": Texts("NAME=2x: twice as many threads of this name share their work."),
+                "without": Texts("Neighbours that are gone: processes by name or id, or others: all not measured."),
+                "profile": Text("A recording of headway profile of the same program, to find functions in."),
+                "tid": Whole("Look for the end of this thread.", 1, 2**31 - 1),
+                "limit": _limit(12),
+            },
+            _what_if,
         ),
     )
 }

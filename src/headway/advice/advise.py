@@ -12,15 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headway.model.cause import Behind, Cause
+from headway.model.cause import Behind
 from headway.model.cell import Cell
 from headway.model.indices import interrupt_time, is_interrupt, processor_time
 from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Thread
 
 from . import patterns
-from .facilities import DeviceInterrupt, Facilities
+from .facilities import Facilities
+from .findings import LONGEST, Finding, Helps, interrupted, largest, of_pattern, share_of
 from .patterns import Pattern
+from .ready import against_waiting
 from .remedy import Contentions, Remedy, able
 from .thresholds import Thresholds
 
@@ -55,39 +57,11 @@ class Advice:
 
 _NAMES = 3
 """Maximum number of names in a sentence."""
-_NAME = 64
-"""Maximum number of characters of a name in a sentence."""
-_OTHERS = "others"
-"""The cause of waiting for a processor that other processes have: one, whatever helps the process that is named."""
 _BRIEF = 100_000_000
 """A thread that ends with so few nanoseconds of processor time loses to the kernel mostly what its two ends cost."""
 
 
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    lost: int
-    thread: Thread
-    index: str
-    value: float
-    threshold: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Helps:
-    """What helps against a finding: ``found`` describes it, ``text`` says what to do; commands as in `Pattern`.
-
-    Findings with the same ``cause`` share one piece of advice; those without have the text as their cause.
-    """
-
-    found: str
-    text: str
-    command: str
-    undo: str | None = None
-    remedy: Remedy | None = None
-    cause: str = ""
 
 
 def advise(
@@ -118,14 +92,14 @@ def advise(
     return tuple(advice for advice in every if advice.at_stake >= least)[: r.most]
 
 
-def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
+def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Finding]:
     for thread, times in rows:
         could = able(times)
         if not could:
             continue
         ready = times[Kind.READY]
         if ready > r.ready * could:
-            yield _Finding(ready, thread, "ready", ready / could, r.ready)
+            yield Finding(ready, thread, "ready", ready / could, r.ready)
         rpi = processor_time(times)
         td = rpi - times[Kind.EFFECTIVE]
         if td <= r.td * rpi:
@@ -137,19 +111,19 @@ def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[_Finding]:
         ):
             part = times[kind]
             if part > threshold * td:
-                yield _Finding(part, thread, index, part / td, threshold)
+                yield Finding(part, thread, index, part / td, threshold)
 
 
 def _of_threads(
-    ledger: Ledger, losses: list[_Finding], where: Facilities, by_process: bool
-) -> Iterator[tuple[_Finding, Advice]]:
+    ledger: Ledger, losses: list[Finding], where: Facilities, by_process: bool
+) -> Iterator[tuple[Finding, Advice]]:
     contentions: Contentions | None = None
     living = _living(ledger)
-    alike: dict[tuple[int | None, str, str], list[tuple[_Finding, _Helps]]] = {}
+    alike: dict[tuple[int | None, str, str], list[tuple[Finding, Helps]]] = {}
     for finding in losses:
         if finding.index == "ready":
             contentions = contentions or Contentions(ledger, _processors(ledger, where))
-            helps = _ready(finding, contentions, _processors(ledger, where))
+            helps = against_waiting(finding, contentions, _processors(ledger, where))
         else:
             helps = _lost(ledger, finding, where)
         process = finding.thread.pid if by_process else None
@@ -182,7 +156,7 @@ def _alike(first: Thread, others: Sequence[Thread]) -> str:
     processes = {thread.pid for thread in others} - {first.pid}
     if not processes:
         return f"{text} of this process"
-    names = Counter(thread.name[:_NAME] for thread in others)
+    names = Counter(thread.name[:LONGEST] for thread in others)
     listed = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     of = ", ".join(f"{name} × {n:,}" if n > 1 else name for name, n in listed[:_NAMES])
     rest = len(listed) - _NAMES
@@ -194,7 +168,7 @@ def _processors(ledger: Ledger, where: Facilities) -> int:
     return len(where.processors) or len(ledger.processors)
 
 
-def _lost(ledger: Ledger, finding: _Finding, where: Facilities) -> _Helps:
+def _lost(ledger: Ledger, finding: Finding, where: Facilities) -> Helps:
     share = f"{finding.value:.0%} of the lost time is "
     if finding.index == "mpi":
         pattern = patterns.SHARED_CACHE
@@ -202,30 +176,30 @@ def _lost(ledger: Ledger, finding: _Finding, where: Facilities) -> _Helps:
             pattern = patterns.CACHE_DIVIDED
         elif where.nodes > 1:
             pattern = patterns.NODES
-        return _helps(f"{share}waiting for memory", pattern)
+        return of_pattern(f"{share}waiting for memory", pattern)
     if finding.index == "iopi":
         return _polling(share, finding.thread)
     return _kernel(share, ledger, finding.thread, where)
 
 
-def _polling(share: str, thread: Thread) -> _Helps:
+def _polling(share: str, thread: Thread) -> Helps:
     """Name the polling call, or the program's own mark. The word after the call's is the kind of file descriptor."""
     name, pattern = _most(thread.states, Kind.POLL, _poll_pattern)
     _, _, detail = name.partition(".")
     call, _, about = detail.partition(".")
     found = f"{share}polling"
     if patterns.of_poll(call) is not None:
-        found += f", most in {call}" + (f" of {about[:_NAME]}" if about else "")
+        found += f", most in {call}" + (f" of {about[:LONGEST]}" if about else "")
     elif detail:
-        found += f", most in {name[:_NAME]}, as the program marks it" if not about else f", most in {name[:_NAME]}"
-    return _helps(found + _behind(thread, name), pattern)
+        found += f", most in {name[:LONGEST]}, as the program marks it" if not about else f", most in {name[:LONGEST]}"
+    return of_pattern(found + _behind(thread, name), pattern)
 
 
 def _poll_pattern(state: str) -> Pattern:
     return patterns.of_poll(state.split(".")[1] if "." in state else "") or patterns.OTHER_POLL
 
 
-def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> _Helps:
+def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> Helps:
     had = processor_time(ledger.times(thread)) if ledger.unit == ledger.time_unit == "ns" else _BRIEF + 1
     brief = thread.end is not None and had <= _BRIEF
     name, pattern = _most(thread.states, Kind.KERNEL, _pattern_of_brief if brief else _kernel_pattern)
@@ -233,14 +207,14 @@ def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> _H
     count = thread.states[name].count
     times = f" ({count:,} times)" if count and count > 1 else " (once)" if count else ""
     if first == "noneffective":
-        return _helps(f"{share}in the region {tag[:_NAME] or 'without a name'}{times}", pattern)
-    found = f"{share}in the kernel, most in {name[:_NAME]}{times}{_behind(thread, name)}"
+        return of_pattern(f"{share}in the region {tag[:LONGEST] or 'without a name'}{times}", pattern)
+    found = f"{share}in the kernel, most in {name[:LONGEST]}{times}{_behind(thread, name)}"
     if pattern is patterns.DEVICES:
         cpu = (
             max(ledger.processors, key=lambda p: (interrupt_time(p.states), -p.cpu)).cpu if ledger.processors else None
         )
-        return _interrupted(found, cpu, where)
-    return _helps(found, pattern)
+        return interrupted(found, cpu, where)
+    return of_pattern(found, pattern)
 
 
 def _kernel_pattern(state: str) -> Pattern:
@@ -264,7 +238,7 @@ def _most(states: Mapping[str, Cell], kind: Kind, pattern_of: Callable[[str], Pa
             text = pattern_of(state).text
             groups[text] = groups.get(text, 0) + cell.time
     most = max(groups, key=lambda text: (groups[text], text))
-    name = _largest(states, lambda state: kind_of(state) is kind and pattern_of(state).text == most)
+    name = largest(states, lambda state: kind_of(state) is kind and pattern_of(state).text == most)
     return name, pattern_of(name)
 
 
@@ -275,83 +249,7 @@ def _behind(thread: Thread, state: str) -> str:
     if not about or not time:
         return ""
     cause = max(about, key=lambda c: (c.time, c.name))
-    return f", {_part(cause, time)} of it on {cause.name[:_NAME]}"
-
-
-def _part(cause: Cause, time: int) -> str:
-    return f"{min(cause.time / time, 1):.0%}"
-
-
-def _interrupted(found: str, cpu: int | None, where: Facilities) -> _Helps:
-    """Advise on device interrupts: name the most frequent one and the processors that could take it."""
-    pattern = patterns.DEVICES
-
-    def often(interrupt: DeviceInterrupt) -> int:
-        return interrupt.counts.get(cpu, 0) if cpu is not None else sum(interrupt.counts.values())
-
-    worst = max(where.interrupts, key=lambda i: (often(i), -i.number), default=None)
-    elsewhere = [other for other in where.processors if other != cpu]
-    if worst is None or not often(worst) or cpu is None or not elsewhere:
-        return _Helps(found, pattern.text, pattern.command)
-    file = f"/proc/irq/{worst.number}/smp_affinity_list"
-    text = (
-        f"on processor {cpu} most come from {worst.device[:_NAME]} (number {worst.number}): send it to other "
-        "processors (where irqbalance runs, it may send it back), or move the thread"
-    )
-    return _Helps(
-        found,
-        text,
-        f"echo {_list(elsewhere)} | sudo tee {file}",
-        f"echo {worst.affinity} | sudo tee {file}",
-    )
-
-
-def _list(cpus: Sequence[int]) -> str:
-    """Return the processors in the kernel's list notation, such as ``0-3,8``."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][1] + 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-
-
-def _ready(finding: _Finding, contentions: Contentions, processors: int) -> _Helps:
-    thread, shared = finding.thread, contentions.of(finding.thread)
-    where = f"{processors} processors" if processors > 1 else "its processors"
-    found = f"{finding.value:.0%} of the time it could run, it waited for a processor"
-    holder = shared.holder
-    if holder is not None:
-        ready = thread.times()[Kind.READY]
-        part = _part(holder, ready) if ready else "most"
-        found += f"; meanwhile {holder.name[:_NAME]} ({holder.tid}) had it for {part} of that time"
-    if shared.among_itself:
-        text = f"its own threads have work for {shared.demand:.1f} processors"
-        if processors and shared.demand < processors:  # each wants one when another has it
-            text += " on average, but want them at the same moments: wake fewer at once, or allow it more processors"
-        else:
-            text += f": start fewer, or allow it more than {where}"
-    elif shared.remedy is not None:
-        needs = shared.remedy.processors
-        text = f"other processes want the same ones; keep {needs} for this process alone"
-        if shared.namesakes > 1 and processors and shared.demand_of_name > processors:
-            text = (
-                f"the {shared.namesakes:,} processes {shared.name[:_NAME]} together have work for "
-                f"{shared.demand_of_name:.1f} processors: start fewer, or keep {needs} for this one alone"
-            )
-        text += " (the command shows its plan, and asks)"
-        return _Helps(
-            found,
-            text,
-            "sudo headway advise --apply -a -p {pid}",
-            "sudo headway advise --undo",
-            shared.remedy,
-            _OTHERS,
-        )
-    else:
-        text = f"more runs on {where} than they can take; start fewer threads, or allow it more processors"
-    return _Helps(found, text, "taskset -acp {pid}", cause="" if shared.among_itself else _OTHERS)
+    return f", {share_of(cause, time)} of it on {cause.name[:LONGEST]}"
 
 
 def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilities) -> Iterator[Advice]:
@@ -369,11 +267,11 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
         if taken and taken > r.interrupts * processor.span:
-            name = _largest(processor.states, is_interrupt)
+            name = largest(processor.states, is_interrupt)
             share = taken / processor.span
-            found = f"processor {processor.cpu} spent {share:.0%} of its time in interrupts, most in {name[:_NAME]}"
+            found = f"processor {processor.cpu} spent {share:.0%} of its time in interrupts, most in {name[:LONGEST]}"
             pattern = patterns.of_interrupt(name)
-            helps = _helps(found, pattern) if pattern else _interrupted(found, processor.cpu, where)
+            helps = of_pattern(found, pattern) if pattern else interrupted(found, processor.cpu, where)
             text = f"{helps.found}: {helps.text}"
             advice = Advice(None, "kpi", share, r.interrupts, text, helps.command, helps.undo, at_stake=taken)
             yield _without_linux(ledger, advice)
@@ -415,15 +313,7 @@ def _waited(thread: Thread, state: str) -> str:
         return text
     cause = max(woken, key=lambda c: (c.time, c.name))
     number = "" if cause.tid is None else f" ({cause.tid})"
-    return f"{text}, {_part(cause, time)} of it until {cause.name[:_NAME]}{number} woke it"
-
-
-def _largest(states: Mapping[str, Cell], belongs: Callable[[str], bool]) -> str:
-    return max((state for state in states if belongs(state)), key=lambda state: (states[state].time, state))
-
-
-def _helps(found: str, pattern: Pattern) -> _Helps:
-    return _Helps(found, pattern.text, pattern.command, pattern.undo)
+    return f"{text}, {share_of(cause, time)} of it until {cause.name[:LONGEST]}{number} woke it"
 
 
 def _living(ledger: Ledger) -> frozenset[int]:

@@ -72,7 +72,7 @@ FAULTS = (
     Fault("page-faults", "gives memory back and touches it anew", ADVICE, r"kernel\.fault.*new memory is touched"),
     Fault("mappings", "maps and unmaps memory in a loop", ADVICE, r"taken from the kernel and given back"),
     Fault("processes", "starts a process for each little thing", ADVICE, r"processes and threads begin and end"),
-    Fault("neighbour", "another process wants the same processor", ADVICE, r"meanwhile neighbour"),
+    Fault("neighbour", "another process wants the same processor", ADVICE, r"meanwhile [^:]*neighbour"),
     Fault("own-threads", "four threads that compute on one processor", ADVICE, r"its own threads have work for"),
     Fault("quota", "the group's quota is a third of a processor", ADVICE, r"quota|throttled"),
     Fault("naps", "wakes up all the time for nothing", ADVICE, r"wakes up often for little work"),

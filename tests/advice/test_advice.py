@@ -7,7 +7,19 @@ from hypothesis import given
 from tests.ledgers import ledgers
 
 from headway.advice import Advice, DeviceInterrupt, Facilities, Remedy, Thresholds, advise
-from headway.model import Behind, Cause, Cell, Counted, Kind, Ledger, Processor, Thread, Window
+from headway.model import (
+    READY_PARTS,
+    Behind,
+    Cause,
+    Cell,
+    Counted,
+    Kind,
+    Ledger,
+    Processor,
+    Thread,
+    Window,
+    kind_of,
+)
 
 SECOND = 10**9
 
@@ -120,6 +132,104 @@ def test_who_had_the_processor_meanwhile_is_named() -> None:
     (advice,) = advise(ledger(replace(waits, causes=own), brother, processors=PROCESSORS))
     assert "meanwhile a (4713)" in advice.text
     assert advice.remedy is None
+
+
+@pytest.mark.parametrize(
+    ("part", "because", "helps", "command"),
+    [
+        ("throttled", "the CPU quota of its control group was used up", "raise the quota (cpu.max", "nr_throttled"),
+        ("own", "other threads of its own process had it", "its own threads have work for 0.8", "taskset -acp 4711"),
+        ("neighbour", "other processes had it", "keep 1 for this process alone", "--apply -a -p 4711"),
+        ("interrupt", "interrupts had it", "a device interrupts: send it", "cat /proc/interrupts"),
+        ("stolen", "the hypervisor had it", "dedicated processors", "vmstat"),
+        ("wakeup", "it was idle and had to wake up first", "deep idle states", "cpuidle"),
+    ],
+)
+def test_why_a_thread_did_not_run_is_said_and_what_helps(part: str, because: str, helps: str, command: str) -> None:
+    found = ledger(thread(user=0.5, ready=0.01, **{f"ready__{part}": 0.29}), processors=PROCESSORS)
+    (advice,) = advise(found)
+    assert f"38% of the time it could run, it waited for a processor, 97% of that because {because}" in advice.text
+    assert helps in advice.text
+    assert advice.command is not None
+    assert command in advice.command
+    assert (advice.index, advice.at_stake) == ("ready", round(0.29 * SECOND))
+    assert (advice.remedy is not None) == (part == "neighbour")
+    alone = ledger(thread(user=0.5, **{f"ready__{part}": 0.3}), processors=PROCESSORS)
+    assert f"waited for a processor because {because}" in advise(alone)[0].text
+
+
+def test_parts_that_pass_the_threshold_and_the_largest_are_spoken_of() -> None:
+    two = thread(user=0.3, ready__throttled=0.3, ready__neighbour=0.2, ready__own=0.05)
+    pieces = advise(ledger(two, processors=PROCESSORS))
+    assert [piece.at_stake for piece in pieces] == [round(0.3 * SECOND), round(0.2 * SECOND)]
+    assert ["quota" in pieces[0].text, "other processes" in pieces[1].text] == [True, True]
+    small = {f"ready__{part.partition('.')[2]}": 0.03 for part in READY_PARTS}
+    (advice,) = advise(ledger(thread(user=0.5, **small), processors=PROCESSORS))
+    assert advice.at_stake == round(0.03 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "said"),
+    [
+        ("/kubepods/burstable/pod1b2d3f40-1111-2222-3333-444455556666/" + "c" * 64, "pod 1b2d3f40-1111-2222"),
+        ("/system.slice/nginx.service", "nginx.service"),
+        ("/batch", "/batch"),
+    ],
+)
+def test_whose_quota_is_used_up_is_named(cgroup: str, said: str) -> None:
+    one = replace(thread(user=0.2, ready__throttled=0.6), cgroup=cgroup)
+    brother = replace(thread(4713, 4713, user=0.2, ready__throttled=0.5), cgroup=cgroup)
+    elsewhere = replace(thread(4714, 4714, user=0.2, ready__throttled=0.4), cgroup="/other")
+    first, second = advise(ledger(one, brother, elsewhere, processors=PROCESSORS))
+    assert f"was used up (it is in {said}" in first.text
+    assert "(1 more thread in 1 more process (a) alike)" in first.text
+    assert "was used up (it is in /other)" in second.text
+    (unknown,) = advise(ledger(thread(user=0.2, ready__throttled=0.6), processors=PROCESSORS))
+    assert "was used up: its process has work for 0.8 processors; raise the quota" in unknown.text
+
+
+def test_neighbours_are_named_with_the_pod_that_they_belong_to() -> None:
+    def held(name: str, tid: int, share: float, cgroup: str | None = None) -> Cause:
+        return Cause("ready", Behind.HOLDER, name, round(share * SECOND), 10, tid, tid, cgroup)
+
+    causes = (
+        held("cc1", 99, 0.1),
+        held("cc1", 98, 0.05),
+        held("backup", 97, 0.08, "/system.slice/backup.service"),
+        held("little", 96, 0.01),
+        Cause("ready", Behind.HOLDER, "a", round(0.05 * SECOND), 10, 4713, 4711),
+        Cause("ready", Behind.HOLDER, "idle", round(0.01 * SECOND), 10),
+    )
+    waits = replace(thread(user=0.5, ready__neighbour=0.25, ready__own=0.05), causes=causes)
+    (advice,) = advise(ledger(waits, thread(4713, 4711, user=0.1), processors=PROCESSORS))
+    assert (
+        "83% of that because other processes had it; meanwhile 2 threads cc1 had it for 60% of that time, "
+        "backup (97) of backup.service had it for 32% of that time: "
+    ) in advice.text
+    assert advice.remedy is not None
+    mostly_own = replace(waits, states=thread(user=0.5, ready__neighbour=0.12, ready__own=0.3).states)
+    own, others = advise(ledger(mostly_own, thread(4713, 4711, user=0.1), processors=PROCESSORS))
+    assert "its own threads have work for" in own.text
+    assert "more runs on 4 processors than they can take" in others.text
+    assert own.remedy is others.remedy is None
+
+
+def test_the_interrupt_that_had_the_processor_is_named() -> None:
+    held = Cause("ready", Behind.HOLDER, "softirq.timer", round(0.2 * SECOND), 10)
+    waits = replace(thread(user=0.5, ready__interrupt=0.3), causes=(held,))
+    assert "interrupts had it, most in softirq.timer: timers run out often" in only(waits).text
+
+
+@given(ledgers())
+def test_each_part_of_ready_is_spoken_of_where_it_passes_the_threshold(found: Ledger) -> None:
+    everything = advise(found, Thresholds(most=1000, least_ns=0, interest=0, ready=0.25))
+    stake = sum(piece.at_stake for piece in everything if piece.index == "ready")
+    least = 0
+    for one in found.threads:
+        could = sum(one.times()[kind] for kind in Kind if kind not in (Kind.WAIT, Kind.UNKNOWN))
+        parts = [one.states[part].time for part in READY_PARTS if part in one.states]
+        least += sum(part for part in parts if part > 0.25 * could)
+    assert stake >= least
 
 
 def test_without_a_record_the_neighbours_are_those_who_ran() -> None:
@@ -302,7 +412,8 @@ def test_the_time_at_stake_is_that_of_all_threads_with_the_cause(found: Ledger) 
     for index, kind in kinds.items():
         pieces = [piece for piece in everything if piece.index == index and piece.thread is not None]
         assert sum(piece.at_stake for piece in pieces) <= sum(found.times(thread)[kind] for thread in found.threads)
-        assert sum(1 + piece.alike for piece in pieces) <= len(found.threads)
+        parts = len(READY_PARTS) + 1 if index == "ready" else 1
+        assert sum(1 + piece.alike for piece in pieces) <= parts * len(found.threads)
     assert all(piece.at_stake >= least for piece in everything)
     every = advise(found, Thresholds(most=1000, least_ns=0, interest=0))
     assert [piece for piece in every if piece.at_stake >= least] == list(everything)
@@ -333,7 +444,12 @@ def test_advice_is_bounded_worst_first_and_about_threads_that_are_there(found: L
         at = by_tid[advice.thread]
         if advice.index in kinds:
             lost.append(advice.at_stake)
-            assert advice.at_stake >= found.times(at)[kinds[advice.index]]
+            parts = (
+                [cell.time for state, cell in at.states.items() if kind_of(state) is Kind.READY and cell.time]
+                if advice.index == "ready"
+                else [found.times(at)[kinds[advice.index]]]
+            )
+            assert advice.at_stake >= min(parts)
         if advice.command is not None and "{" in advice.command:
             raise AssertionError(advice.command)
     assert lost == sorted(lost, reverse=True)

@@ -22,7 +22,7 @@ from . import patterns
 from .facilities import Facilities
 from .findings import LONGEST, Finding, Helps, interrupted, largest, of_pattern, share_of
 from .patterns import Pattern
-from .ready import against_waiting
+from .ready import against_waiting, busiest, waiting
 from .remedy import Contentions, Remedy, able
 from .thresholds import Thresholds
 
@@ -81,7 +81,7 @@ def advise(
     r = thresholds or Thresholds()
     where = facilities or Facilities()
     rows = [(thread, ledger.times(thread)) for thread in ledger.threads]
-    losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index))
+    losses = sorted(_losses(ledger, rows, r), key=lambda f: (-f.lost, f.thread.key, f.index, f.part))
     ranked = [(f.thread.key, advice) for f, advice in _of_threads(ledger, losses, where, by_process)]
     ranked += [((0, 0), advice) for advice in _of_the_machine(ledger, rows, r, where)]
     ranked.sort(key=lambda row: (-row[1].at_stake, row[0]))
@@ -97,9 +97,7 @@ def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Finding]:
         could = able(times)
         if not could:
             continue
-        ready = times[Kind.READY]
-        if ready > r.ready * could:
-            yield Finding(ready, thread, "ready", ready / could, r.ready)
+        yield from waiting(thread, could, r.ready)
         rpi = processor_time(times)
         td = rpi - times[Kind.EFFECTIVE]
         if td <= r.td * rpi:
@@ -123,7 +121,7 @@ def _of_threads(
     for finding in losses:
         if finding.index == "ready":
             contentions = contentions or Contentions(ledger, _processors(ledger, where))
-            helps = against_waiting(finding, contentions, _processors(ledger, where))
+            helps = against_waiting(ledger, finding, contentions, where, _processors(ledger, where))
         else:
             helps = _lost(ledger, finding, where)
         process = finding.thread.pid if by_process else None
@@ -210,10 +208,7 @@ def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> He
         return of_pattern(f"{share}in the region {tag[:LONGEST] or 'without a name'}{times}", pattern)
     found = f"{share}in the kernel, most in {name[:LONGEST]}{times}{_behind(thread, name)}"
     if pattern is patterns.DEVICES:
-        cpu = (
-            max(ledger.processors, key=lambda p: (interrupt_time(p.states), -p.cpu)).cpu if ledger.processors else None
-        )
-        return interrupted(found, cpu, where)
+        return interrupted(found, busiest(ledger), where)
     return of_pattern(found, pattern)
 
 
@@ -258,12 +253,11 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
         stolen += times[Kind.STOLEN]
         could += able(times)
     if stolen > r.stolen * could:
-        text = (
-            f"the hypervisor took {stolen / could:.0%} of the time that the threads could run: the host is overloaded; "
-            "ask for dedicated processors, or for another host"
-        )
         share = stolen / could
-        yield _without_linux(ledger, Advice(None, "stolen", share, r.stolen, text, "vmstat -w 1 5", at_stake=stolen))
+        text = f"the hypervisor took {share:.0%} of the time that the threads could run: {patterns.HOST.text}"
+        yield _without_linux(
+            ledger, Advice(None, "stolen", share, r.stolen, text, patterns.HOST.command, at_stake=stolen)
+        )
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
         if taken and taken > r.interrupts * processor.span:

@@ -31,6 +31,8 @@ class Finding:
     """As in `Advice`; likewise ``value`` and ``threshold``."""
     value: float
     threshold: float
+    part: str = ""
+    """Of time ready, the part of it (`READY_PARTS`), or ``ready`` for what is not divided."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 __all__ = [
     "CACHE_DIVIDED",
     "DEVICES",
+    "HOST",
+    "IDLE_STATES",
     "LIVES",
     "NODES",
     "OF_BRIEF",
     "OTHER_CALL",
     "OTHER_POLL",
+    "QUOTA",
     "REGION",
     "RESTS",
     "SHARED_CACHE",
@@ -213,6 +216,20 @@ NODES = Pattern(
     "it waits for memory, and this machine has several memories: see how much of it lies on another node than the "
     "thread, and start it where it belongs (numactl --cpunodebind=N --membind=N)",
     "numastat -p {pid}; taskset -acp {pid}",
+)
+
+QUOTA = Pattern(
+    "raise the quota (cpu.max of the group, or of one above it; in Kubernetes the CPU limit), or do less at a time",
+    "grep -rs --include=cpu.stat 'nr_throttled.[1-9]' /sys/fs/cgroup; cat /proc/{pid}/cgroup",
+)
+HOST = Pattern(
+    "the host is overloaded; ask for dedicated processors, or for another host",
+    "vmstat -w 1 5",
+)
+IDLE_STATES = Pattern(
+    "wake it less often, with more to do each time, or keep the processors out of deep idle states (a request to "
+    "/dev/cpu_dma_latency; in a virtual machine the guest's halt polling)",
+    "grep -s . /sys/devices/system/cpu/cpu0/cpuidle/state*/name /sys/devices/system/cpu/cpu0/cpuidle/state*/latency",
 )
 
 WAITS = {

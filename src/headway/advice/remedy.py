@@ -17,7 +17,7 @@ from headway.model.indices import processor_time
 from headway.model.kinds import Kind
 from headway.model.ledger import Ledger, Thread
 
-__all__ = ["Contention", "Contentions", "Remedy", "able"]
+__all__ = ["Contention", "Contentions", "Remedy", "able", "time_in"]
 
 _TOLERANCE = 0.15
 """A demand that exceeds a whole number of processors by this much is not worth another processor."""
@@ -44,6 +44,8 @@ class Contention:
 
     demand: float
     """The number of processors that the process could use, on average over the window."""
+    tids: Set[int]
+    """Its threads."""
     among_itself: bool
     """Whether mostly its own threads wait for each other."""
     holder: Cause | None
@@ -60,6 +62,11 @@ class Contention:
 def able(times: Mapping[Kind, int]) -> int:
     """Return the time in which a thread was able to run, whether it ran or not."""
     return processor_time(times) + times[Kind.READY] + times[Kind.STOLEN] + times[Kind.OVERHEAD]
+
+
+def time_in(thread: Thread, state: str) -> int:
+    """Return the time of a thread in one state."""
+    return thread.states[state].time if state in thread.states else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,10 @@ class Contentions:
         process, processors = self._process(thread.pid), self._processors
         demand, own = process.demand, process.tids
         held = [c for c in thread.causes if c.behind is Behind.HOLDER and c.state == "ready" and c.tid is not None]
-        if held:
+        by_own, by_others = (time_in(thread, state) for state in ("ready.own", "ready.neighbour"))
+        if by_own or by_others:
+            among_itself = by_own > by_others
+        elif held:
             among_itself = 2 * sum(c.time for c in held if c.tid in own) > sum(c.time for c in held)
         else:
             among_itself = bool(processors) and demand > processors + _TOLERANCE
@@ -109,7 +119,7 @@ class Contentions:
         remedy = None if among_itself else process.remedy
         name = self._names[thread.pid]
         of_name = self._able_of_name[name] / self._duration if self._duration else 0.0
-        return Contention(demand, among_itself, holder, remedy, name, self._namesakes[name], of_name)
+        return Contention(demand, own, among_itself, holder, remedy, name, self._namesakes[name], of_name)
 
     def _process(self, pid: int) -> _Process:
         """Return what is the same for all threads of a process. There may be thousands of them."""

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.model import Cell, Ledger, Task, Thread, Transitions, Window
+from headway.model.task_slices import TaskSlice, TaskSlices
 from headway.views.json import schema, to_document, write
 from headway.views.lines import text_of
 from headway.views.printable import width_of
-from headway.views.task_slices import TaskSlice, TaskSlices
 from headway.views.tasks import tasks_table
 
 pytestmark = pytest.mark.unit

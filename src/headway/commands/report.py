@@ -115,6 +115,10 @@ def _figures(recording: Recording, from_transitions: bool, durations: int) -> tu
 
         with spinner("adding up durations"):
             ledger = with_durations(recording, ledger, durations)
+    from headway.recording.tasks import with_tasks
+
+    with spinner("adding up tasks"):
+        ledger = with_tasks(recording, ledger)
     here = recording.document.boot == boot()
     advice = advise(ledger, load_thresholds(None), facilities() if here else Facilities())
     if not here:  # nothing can be done about it any more, or not by a command typed here

@@ -52,7 +52,7 @@ from .origin import Origin, origin_of, parse_path
 from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
-from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, subtract_tasks, tiles
+from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, state_of_tasks, subtract_tasks, tiles
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
@@ -149,6 +149,7 @@ __all__ = [
     "processor_time",
     "sampling_error",
     "since",
+    "state_of_tasks",
     "subtract_causes",
     "subtract_durations",
     "subtract_sampled",

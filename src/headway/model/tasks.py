@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from .cell import Cell
 from .ready import READY, READY_PARTS
 
-__all__ = ["NO_TASK", "OTHER_TASKS", "Task", "add_tasks", "fitted", "merged_by_name", "subtract_tasks", "tiles"]
+__all__ = [
+    "NO_TASK",
+    "OTHER_TASKS",
+    "Task",
+    "add_tasks",
+    "fitted",
+    "merged_by_name",
+    "state_of_tasks",
+    "subtract_tasks",
+    "tiles",
+]
 
 States = Mapping[str, Cell]
 
@@ -56,6 +66,11 @@ class Task:
         return sum(cell.time for cell in self.states.values())
 
 
+def state_of_tasks(state: str) -> str:
+    """Return the state as which a thread's time in a state is counted for its tasks."""
+    return _TOLD_APART.get(state, state)
+
+
 def tiles(states: States, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Return the tasks and the time between them. They add up to the thread's states.
 
@@ -65,7 +80,7 @@ def tiles(states: States, tasks: Sequence[Task]) -> tuple[Task, ...]:
         return ()
     rest: dict[str, list[int]] = {}
     for state, cell in states.items():
-        mine = rest.setdefault(_TOLD_APART.get(state, state), [0, 0])
+        mine = rest.setdefault(state_of_tasks(state), [0, 0])
         mine[0] += cell.time
         mine[1] += cell.count or 0
     for task in tasks:
@@ -86,7 +101,7 @@ def fitted(states: States, tasks: Iterable[Task]) -> tuple[Task, ...]:
     """
     has: dict[str, int] = {}
     for state, cell in states.items():
-        state = _TOLD_APART.get(state, state)
+        state = state_of_tasks(state)
         has[state] = has.get(state, 0) + cell.time
     found = list(tasks)
     times = [{state: max(cell.time, 0) for state, cell in task.states.items()} for task in found]

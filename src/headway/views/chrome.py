@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.model import Batch, ThreadSeen, kind_of
+from headway.model.task_slices import TaskSlice
 from headway.text import valid
 
 from ._trace_events import TraceEvents
 from .course import play
 from .exported import Exported, Shown, labels
-from .task_slices import TaskSlice
 
 __all__ = ["write"]
 

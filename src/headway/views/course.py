@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.model import NO_STATE, Batch, Kind, ThreadSeen, Window, kind_of
+from headway.model.task_slices import TaskSlice, TaskSlices
 
 from ._course import CPUS, Sink, ThreadSlices
 from .exported import Exported, Shown
-from .task_slices import TaskSlice, TaskSlices
 
 __all__ = ["CPUS", "View", "play"]
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.model import Batch, ThreadSeen, kind_of
+from headway.model.task_slices import TaskSlice
 from headway.views.course import CPUS, play
 from headway.views.exported import Exported, Shown, labels
-from headway.views.task_slices import TaskSlice
 
 from ._events import NOTES, TransitionTracks
 from .packets import MONOTONIC, REALTIME, PerfettoTrace, annotated

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.model import Transitions
+from .transitions import Transitions
 
 __all__ = ["TaskSlice", "TaskSlices"]
 

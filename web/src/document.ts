@@ -67,6 +67,9 @@ export interface Groups extends Figures {
   places: number[][];
 }
 
+/** [what threads worked on, how often they began to, RPI, EPI, times by kind, states] */
+export type TaskRow = [string, number, Figure, Figure, Figure[], StateCell[]];
+
 /** [time, waits, [[thread, state of its wait], ...], what ended the last] */
 export type ChainRow = [Figure, number, [string, string][], string];
 
@@ -106,6 +109,8 @@ export interface Report {
   counted: [string, number][];
   threads: Threads;
   groups: Groups;
+  /** What the threads worked on; null: no thread had a task. `rest`: what is in no row. */
+  tasks: { quality: string; rows: TaskRow[]; rest: { tasks: number; time: Figure } } | null;
   processors: { cpu: number; span: Figure; states: StateCell[] }[];
   advice: { who: string; text: string; command: string | null; undo: string | null }[];
   chains: { rows: ChainRow[]; time: Figure; more: { rows: number; time: Figure } } | null;

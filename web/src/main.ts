@@ -10,6 +10,7 @@ import { listen, showKeys } from "./keys";
 import { Payload } from "./packing";
 import { Store } from "./store";
 import { advice, notes, quality, summary } from "./summary";
+import { tasksTable } from "./tasks";
 import { processorsTable, threadsTable } from "./threads";
 import { Timeline } from "./timeline";
 
@@ -91,7 +92,7 @@ async function main(): Promise<Page> {
   main.append(summary(store));
   const place = element("section", { id: "timeline", "aria-label": "Timeline" });
   main.append(place);
-  put(main, threadsTable(store), waitChains(store));
+  put(main, threadsTable(store), tasksTable(store), waitChains(store));
   await store.open(payload);
   let timeline: Timeline | null = null;
   if (store.levels) {

@@ -4,7 +4,7 @@
 import { type Figure, type Figures, asNumber } from "./document";
 import { bar, ofKinds } from "./bars";
 import { element, named, put } from "./dom";
-import { durations } from "./durations";
+import { durations, scaleOf, scaleWords } from "./durations";
 import { exact, grouped, share, withUnit } from "./format";
 import type { Store } from "./store";
 
@@ -149,6 +149,7 @@ export function threadsTable(store: Store): HTMLElement {
     const whole = asNumber(report.window.duration);
     const unit = report.time_unit;
     const list = element("table", { class: "states" });
+    const scale = scaleOf(of.durations[place]);
     for (const [state, spent, times, sampled] of of.states[place]) {
       const causes = of.causes[place].filter((cause) => cause[0] === state);
       const lasted = of.durations[place].find((one) => one[0] === state);
@@ -164,7 +165,7 @@ export function threadsTable(store: Store): HTMLElement {
         element("td", { class: "figure", title: "of the time measured: 100 % is one processor, or off it one thread, for all of it" }, whole ? `${((asNumber(spent) / whole) * 100).toFixed(1)} %` : ""),
         element("td", { class: "figure", title: times === null ? "" : grouped(times) }, asNumber(times) ? `× ${grouped(times)}` : ""),
         element("td", { class: "figure dim" }, each),
-        element("td", { class: "dim lasted" }, ...(lasted ? durations(lasted, unit) : [])),
+        ...(scale ? durations(lasted, scale, unit) : []),
         element("td", { class: "dim" }, ...causes.flatMap(([, behind, name, tid, took]) => [
           element("span", { class: "cause" }, behind === "waker" ? "ended by " : behind === "holder" ? "held by " : "", named(name), tid === null ? "" : ` ${tid}`, ` ${withUnit(took, unit)}`),
         ]))));
@@ -173,7 +174,8 @@ export function threadsTable(store: Store): HTMLElement {
       ? `${grouped(members.length)} threads, measured for ${withUnit(of.span[place], unit)} together`
       : `pid ${threads.pid[place]}, measured for ${withUnit(of.span[place], unit)}${threads.end[place] === null ? "" : ", then it ended"}`;
     return element("tr", { class: "details" }, element("td", { colspan: columns.length + 2 },
-      element("div", { class: "full" }, named(of.name[place])), element("div", { class: "dim" }, facts), list));
+      element("div", { class: "full" }, named(of.name[place])), element("div", { class: "dim" }, facts),
+      scale && element("div", { class: "dim" }, scaleWords(scale, unit)), list));
   }
 
   const head = element("tr", {}, element("th", { scope: "col" }, "thread"));
@@ -204,12 +206,13 @@ export function processorsTable(store: Store): HTMLElement | null {
     const idle = states.filter(([state]) => report.states[state] === "idle" || report.states[state].startsWith("idle."));
     const stolen = states.filter(([state]) => report.kinds[report.state_kinds[state]].name === "stolen");
     const sum = (some: typeof states) => some.reduce((total, [, time]) => total + asNumber(time), 0);
-    const busy = asNumber(span) - sum(idle) - sum(stolen);
+    const unknown = states.filter(([state]) => report.kinds[report.state_kinds[state]].name === "unknown");
+    const busy = asNumber(span) - sum(idle) - sum(stolen) - sum(unknown);
     const most = states.filter((one) => !idle.includes(one)).slice(0, 5);
     body.append(element("tr", {},
       element("th", { scope: "row" }, `cpu ${cpu}`),
       element("td", { class: "wide" }, bar(store, ofKinds(store, states))),
-      element("td", { class: "figure", title: exact(span, report.time_unit) }, asNumber(span) ? `${((busy / asNumber(span)) * 100).toFixed(0)} %` : "–"),
+      element("td", { class: "figure", title: `of ${exact(span, report.time_unit)}` }, asNumber(span) ? `${sum(unknown) ? MARKS.p : ""}${((busy / asNumber(span)) * 100).toFixed(0)} %` : "–"),
       element("td", { class: "figure" }, withUnit(sum(idle), report.time_unit)),
       element("td", { class: "dim" }, ...most.flatMap(([state, time]) => [element("span", { class: "cause" }, named(report.states[state]), ` ${withUnit(time, report.time_unit)}`)]))));
   }

@@ -14,7 +14,7 @@ import pytest
 
 from headway.advice import Advice
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
-from headway.model import Behind, Cause, Cell, Ledger, Thread, Window
+from headway.model import Behind, Cause, Cell, Durations, Ledger, Longest, Processor, Task, Thread, Window
 from headway.recording.format import part_name
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at
@@ -468,4 +468,41 @@ def test_many_threads_are_a_row_for_each_name_until_one_opens_it(driver: Chrome,
     assert len(ask(driver, texts)) == 3 + 100
     ask(driver, "document.getElementById('by-name').click(); return 0")
     assert not any("×" in text for text in ask(driver, texts))
+    assert said(driver) == []
+
+
+def test_tasks_are_a_table_and_durations_share_a_scale(driver: Chrome, tmp_path: Path) -> None:
+    checkout = Task("<b>checkout</b>", 0, 3, {"user": Cell(700, 3), "wait.futex": Cell(100, 1)})
+    states = {"user": Cell(1000, 6), "wait.futex": Cell(5096, 3), "ready": Cell(7, 1)}
+    durations = {
+        "user": Durations(((4, 3), (8, 3)), 1, longest=Longest(200, 900)),
+        "wait.futex": Durations(((10, 2), (12, 1)), 1, longest=Longest(4000, 5000)),
+        "ready": Durations(((2, 1),), 1, longest=Longest(7, 1000)),
+    }
+    span = sum(cell.time for cell in states.values())
+    one = Thread(1, 1, "shop", 0, 0, None, span, span, states, tasks=(checkout,), durations=durations)
+    unknown = Processor(0, 1000, {"user": Cell(250), "idle": Cell(250), "unknown.unmeasured": Cell(500)})
+    target = tmp_path / "tasks.html"
+    with page_to(str(target)) as stream:
+        ledger = Ledger("bpf", Window(0, span), (one,), (unknown,))
+        write_ledger_page(stream, ledger, title="shop", command=None, advice=())
+    load(driver, target)
+    rows = ask(
+        driver, "return [...document.querySelectorAll('#tasks tbody tr')].map((row) => row.innerText.split('\\t'))"
+    )
+    assert [row[0] for row in rows] == ["<b>checkout</b>", "no task"]
+    assert "700 ns" in rows[0]
+    assert ask(driver, "return document.querySelector('#processors td.figure').innerText") == "≥25 %"
+    ask(driver, "document.querySelector('tr.thread').click(); return 0")
+    pictures = ask(
+        driver,
+        """
+        return [...document.querySelectorAll('.histogram')].map((one) =>
+            [one.getAttribute('width'), [...one.querySelectorAll('rect')].map((bar) => Number(bar.getAttribute('x')))])
+        """,
+    )
+    assert len(pictures) == 2, "one occurrence is no histogram"
+    assert len({width for width, _ in pictures}) == 1
+    places = sorted(place for _, bars in pictures for place in bars)
+    assert [place // 6 for place in places] == [0, 4, 6, 8]
     assert said(driver) == []

@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headway.advice import Advice
-from headway.model import Kind, Ledger, Profile, Quality, Thread, Window, indices_of
+from headway.model import NO_TASK, Cell, Kind, Ledger, Profile, Quality, Task, Thread, Window, indices_of
 from headway.text import valid
 from headway.views.html.document import Subject
 from headway.views.html.page import front
@@ -68,6 +68,58 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
     assert [index["quality"] for index in page["indices"]] == [whole.quality[name].value for name in INDICES]
     assert {name: number(amount) for name, amount in page["losses"]} == {n: a for n, a in ledger.losses.items() if a}
     assert [(kind["name"]) for kind in page["kinds"]] == [kind.value for kind in ORDER]
+
+
+tasks = st.builds(
+    Task,
+    st.sampled_from(["", "checkout", *HOSTILE_NAMES]),
+    st.integers(0, 3),
+    st.integers(0, 9),
+    st.dictionaries(
+        st.sampled_from(["user", "kernel.read", "ready", "wait.futex"]), st.builds(Cell, st.integers(1, 99))
+    ),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(tasks, max_size=4), min_size=1, max_size=3))
+def test_tasks_add_up_to_the_threads_that_had_one(given_: list[list[Task]]) -> None:
+    threads = []
+    for tid, several in enumerate(given_, 1):
+        states = {"user": Cell(9), "kernel.read": Cell(9), "ready.own": Cell(0), "wait.futex": Cell(9)}
+        for task in several:
+            for state, cell in task.states.items():
+                state = "ready.own" if state == "ready" else state
+                states[state] = Cell(states[state].time + cell.time)
+        span = sum(cell.time for cell in states.values())
+        threads.append(Thread(tid, 1, "a", 0, 0, None, span, span, states, tasks=tuple(several)))
+    ledger = Ledger("bpf", Window(0, max(thread.span for thread in threads)), tuple(threads))
+    page = page_of(ledger).document
+    with_tasks = [thread for thread in threads if thread.tasks]
+    if not with_tasks:
+        assert page["tasks"] is None
+        return
+    rows = page["tasks"]["rows"]
+    assert page["tasks"]["rest"] == {"tasks": 0, "time": 0}
+    for place, kind in enumerate(ORDER):
+        assert sum(number(row[4][place]) for row in rows) == sum(thread.times()[kind] for thread in with_tasks)
+    assert sum(number(row[2]) for row in rows) == sum(ledger.indices(thread).rpi or 0 for thread in with_tasks)
+    assert sum(row[1] for row in rows) == sum(task.changes for several in given_ for task in several)
+    assert {row[0] for row in rows} == {visible(task.title, 300) for one in with_tasks for task in one.tiles()}
+    assert rows[-1][0] == NO_TASK
+
+
+def test_tasks_that_have_no_row_are_counted() -> None:
+    many = tuple(Task("", id, 1, {"user": Cell(1000 - id)}) for id in range(1, 401))
+    span = sum(task.time for task in many)
+    ledger = Ledger(
+        "bpf",
+        Window(0, span),
+        (Thread(1, 1, "a", 0, 0, None, span, span, {"user": Cell(span)}, tasks=many),),
+    )
+    found = page_of(ledger).document["tasks"]
+    assert len(found["rows"]) == 301
+    assert found["rest"] == {"tasks": 100, "time": sum(task.time for task in many[300:])}
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,7 +12,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headway._version import __version__
 from headway.advice import Advice
-from headway.model import Cell, Estimate, Group, GroupBy, Indices, Ledger, Quality, add_times, grouped, kind_of
+from headway.model import (
+    NO_TASK,
+    Cell,
+    Estimate,
+    Group,
+    GroupBy,
+    Indices,
+    Ledger,
+    Quality,
+    Task,
+    add_times,
+    grouped,
+    indices_of,
+    kind_of,
+    merged_by_name,
+    time_by_kind,
+)
 from headway.views.durations import PERCENTILES
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
@@ -29,6 +45,7 @@ _EXACT_NUMBER = 2**53
 _NAME = 300
 _TEXT = 4000
 _MAX_CHAINS = 300
+_MAX_TASKS = 300
 _CAUSES = 6
 """The number of causes listed for each state and thread."""
 _INDICES = {
@@ -132,6 +149,7 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
         "counted": [[visible(name, _NAME), counted.share] for name, counted in ledger.counted.items()],
         "threads": threads,
         "groups": _groups(ledger, states),
+        "tasks": _tasks(ledger, states),
         "processors": processors,
         "advice": [_advice(piece) for piece in subject.advice],
         "chains": _chains(subject),
@@ -197,6 +215,38 @@ def _groups(ledger: Ledger, states: _Words) -> Mapping[str, Any]:
             columns["places"].append(places)
             _add(columns, ledger, Group(tuple([ledger.threads[at] for at in places]), GroupBy.NAME), states)
     return columns
+
+
+def _tasks(ledger: Ledger, states: _Words) -> Mapping[str, Any] | None:
+    """Return the tasks of all threads together, most time first and the time between them last; None: there are none.
+
+    A row is [title, changes, RPI, EPI, times by kind in `ORDER`, states]. ``rest`` has how many tasks are not among the
+    rows, and their time.
+    """
+    found = merged_by_name(task for thread in ledger.threads for task in thread.tiles())
+    if not found:
+        return None
+    named = [task for task in found if task.title != NO_TASK]
+    between = [task for task in found if task.title == NO_TASK]
+    rest = named[_MAX_TASKS:]
+    return {
+        "quality": indices_of({}, ledger.precision).quality["epi"].value,
+        "rows": [_task(task, ledger, states) for task in (*named[:_MAX_TASKS], *between)],
+        "rest": {"tasks": len(rest), "time": _number(sum(task.time for task in rest))},
+    }
+
+
+def _task(task: Task, ledger: Ledger, states: _Words) -> list[Any]:
+    times = time_by_kind(task.states)
+    indices = indices_of(times, ledger.precision)
+    return [
+        visible(task.title, _NAME),
+        task.changes,
+        _number(indices.rpi),
+        _number(indices.epi),
+        [_number(times.get(kind, 0)) for kind in ORDER],
+        _cells(task.states, {}, states),
+    ]
 
 
 def _columns(*more: str) -> dict[str, list[Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.views.metrics.readings import ledger, thread
 
+from headway.model import Cell, Task
 from headway.views.metrics.families import families
 from headway.views.metrics.otlp import PushExporter
 from headway.views.metrics.totals import Totals
@@ -51,3 +53,22 @@ def test_where_a_process_belongs_has_opentelemetrys_names() -> None:
         "kind": "effective",
     }
     assert point.value == 1e-9
+
+
+def test_tasks_have_their_names_and_ids_as_attributes() -> None:
+    tasks = (Task("checkout", 0, 3, {"user": Cell(5)}), Task("", 2**64 - 1, 1, {"wait.futex": Cell(2)}))
+    one = replace(thread(1, "a", user=6, wait_futex=2), tasks=tasks)
+    totals = Totals()
+    totals.add(ledger(0, 10, one))
+    sent = pushed(totals)
+    points = {tuple(sorted(point.attributes.items())): point.value for point in sent["headway.task"].data.data_points}
+    assert points == {
+        (("headway.task.name", "checkout"), ("kind", "effective"), ("process", "a")): 5e-9,
+        (("headway.task.id", str(2**64 - 1)), ("kind", "wait"), ("process", "a")): 2e-9,
+        (("kind", "effective"), ("process", "a")): 1e-9,
+    }
+    changes = {
+        point.attributes.get("headway.task.name"): point.value
+        for point in sent["headway.task.changes"].data.data_points
+    }
+    assert changes == {"checkout": 3, None: 1}

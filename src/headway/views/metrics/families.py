@@ -240,6 +240,8 @@ def _of_threads(snapshot: TotalsSnapshot, counts: bool) -> Iterator[Family]:
             "processor. The series with other has what had no room.",
             [(labels, (), _seconds(time)) for labels, time in snapshot.neighbours],
         )
+    if snapshot.tasks:
+        yield from _of_tasks(snapshot)
     every = [*_all(snapshot), snapshot.departed._replace(labels=(("departed", "true"),))]
     if any(one.sampled for one in every):
         yield from _by_samples(every)
@@ -279,6 +281,24 @@ def _by_mode(series: Iterable[Series]) -> Family:
         "The part of threads' time of which the cycles in user mode and in kernel mode told whether it was user code "
         "or the kernel, by kind of state. The series with departed=true has that of threads whose series are gone.",
         [(one.labels, (("kind", kind),), _seconds(time)) for one in series for kind, time in one.by_mode.items()],
+    )
+
+
+def _of_tasks(snapshot: TotalsSnapshot) -> Iterator[Family]:
+    yield Family(
+        "headway_task_seconds",
+        Sort.COUNTER,
+        "seconds",
+        "Time of threads by what they worked on, by kind. A series without task_name and task_id has the time between "
+        "the tasks of threads. The series with other has the tasks that had no room.",
+        [(one.labels, (("kind", kind),), _seconds(time)) for one in snapshot.tasks for kind, time in one.times.items()],
+    )
+    yield Family(
+        "headway_task_changes",
+        Sort.COUNTER,
+        "",
+        "How often a thread began to work on the task.",
+        [(one.labels, (), one.changes) for one in snapshot.tasks if one.changes],
     )
 
 

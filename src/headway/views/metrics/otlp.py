@@ -3,7 +3,8 @@
 The SDK's instruments keep every set of attributes for ever. So its data classes are filled from a snapshot, whose
 number of series is bounded, and its exporter sends them. Names are OpenTelemetry's: ``headway.thread.state`` with the
 unit ``s`` becomes ``headway_thread_state_seconds_total`` in Prometheus. The names of attributes are OpenTelemetry's
-too, where it has one: ``k8s.pod.uid`` is the label ``k8s_pod_uid``.
+too, where it has one: ``k8s.pod.uid`` is the label ``k8s_pod_uid``. It has none for tasks: those are
+``headway.task.name`` and ``headway.task.id``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _ATTRIBUTES = {
     "systemd_user_unit_name": "systemd.user_unit.name",
     "systemd_slice_name": "systemd.slice.name",
     "cgroup": "process.linux.cgroup",
+    "task_name": "headway.task.name",
+    "task_id": "headway.task.id",
 }
 _DEFAULT_INTERVAL = 60.0
 _MIN_INTERVAL = 0.1

@@ -42,6 +42,7 @@ from headway.model import (
 from ..printable import clean
 from .neighbours import Neighbours
 from .places import Labels, ProcessLabels
+from .tasks import TaskSeries, TaskTotals
 
 __all__ = [
     "EXPIRE_NS",
@@ -186,6 +187,8 @@ class TotalsSnapshot:
     """The cost of the measuring process."""
     neighbours: tuple[tuple[Labels, int], ...] = ()
     """Who had the processor while threads of other processes were ready, in ns; empty where causes are not recorded."""
+    tasks: tuple[TaskSeries, ...] = ()
+    """What threads worked on; empty where no thread had a task, or tasks are not measured."""
 
     def whole(self) -> Indices:
         """Return the indices of everything measured. Where all is exact, only their qualities matter, so they are 0."""
@@ -201,6 +204,7 @@ class TotalsSnapshot:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["series"] = tuple(map(tuple, self.series))
         plain["rest"], plain["departed"] = tuple(self.rest), tuple(self.departed)
+        plain["tasks"] = tuple(map(tuple, self.tasks))
         plain["precision"] = tuple(quality.value for quality in astuple(self.precision))
         plain["cost"] = astuple(self.cost)
         return marshal.dumps(plain)
@@ -211,6 +215,7 @@ class TotalsSnapshot:
         plain = marshal.loads(data)
         plain["series"] = tuple(map(Series._make, plain["series"]))
         plain["rest"], plain["departed"] = Series(*plain["rest"]), Series(*plain["departed"])
+        plain["tasks"] = tuple(map(TaskSeries._make, plain["tasks"]))
         plain["precision"] = Precision(*map(Quality, plain["precision"]))
         plain["cost"] = Cost(*plain["cost"])
         return TotalsSnapshot(**plain)
@@ -383,6 +388,7 @@ class Totals:
         self._taken = self._left = 0
         self._names: dict[int, str] = {}
         self._neighbours = Neighbours()
+        self._tasks = TaskTotals()
         self._processors: dict[int, dict[str, _Tally]] = {}
         self._losses: dict[str, _Tally] = {}
         self._overhead: _Tally | None = _Tally()
@@ -402,6 +408,7 @@ class Totals:
         if self._places is not None:
             self._places.look(ledger.threads, self._name_of, at)
         self._neighbours.add(ledger.threads, self._name_of)
+        self._tasks.add(ledger.threads, self._name_of)
         for group in (*self._groups.values(), self._rest):
             group.living = 0
         counting = bool(ledger.counted or ledger.events)
@@ -473,6 +480,7 @@ class Totals:
             precision=last.precision,
             cost=cost,
             neighbours=self._neighbours.frozen(),
+            tasks=self._tasks.frozen(),
         )
 
     def _learn_names(self, threads: Iterable[Thread]) -> None:

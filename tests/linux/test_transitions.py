@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.compiling import shared_library
 
 from headway.linux.bpf._transitions import TransitionDecoder
-from headway.linux.bpf.layout import RING, RING_RECORDS, STATES
+from headway.linux.bpf.layout import READY_PARTS, RING, RING_RECORDS, STATES
 from headway.linux.bpf.rows import EndedThread, RecordedThread, UnfinishedSpan
 from headway.linux.bpf.transitions import TransitionReader, words_of_rings
 
@@ -276,6 +276,103 @@ def test_whatever_is_on_a_ring_no_time_is_invented(
     assert (duration >= taken)[duration > 0].all()
     placed = (cpu == 0) & (duration > 0)
     assert (time[placed][1:] >= (time + duration)[placed][:-1]).all()
+
+
+def ready_word(part: int, record: int, others: int, by: int = 0) -> int:
+    """Return the first word of a time ready whose largest part is this one, with so many words of other parts."""
+    return (
+        RING_RECORDS["RECORD_ABSENCE"]
+        | (STATES["READY_PART"] + part) << RING["RECORD_STATE"]
+        | record << RING["ABSENCE_NUMBER"]
+        | by << RING["ABSENCE_WOKEN_BY"]
+        | others << RING["ABSENCE_WAKER"]
+    )
+
+
+def part_word(state: int, time: int) -> int:
+    return state << RING["PART_STATE"] | time << RING["PART_TIME"]
+
+
+PARTS = st.integers(0, len(READY_PARTS) - 1)
+
+
+@given(PARTS, st.lists(st.tuples(PARTS, st.integers(0, 500)), max_size=len(READY_PARTS) - 1), st.integers(0, 500))
+def test_a_time_ready_is_its_parts(largest: int, others: list[tuple[int, int]], left: int) -> None:
+    length = left + sum(time for _, time in others)
+    absences = memory(1)
+    decoder = TransitionDecoder(memory(1), absences, 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    decoder.has(3, START - 1, 17)
+    words = [ready_word(largest, 3, len(others)), START, START + length]
+    words += [part_word(STATES["READY_PART"] + part, time) for part, time in others]
+    Ring(absences, 0).put(*words)
+    decoder.read([(0, len(words))], START + 10_000, START + 10_000)
+    time, duration, taken, cpu, thread, state, count, *_ = decoder.take()
+    found: dict[int, int] = defaultdict(int)
+    for number, net in zip(state.tolist(), (duration - taken).tolist(), strict=True):
+        found[number - STATES["READY_PART"]] += net
+    expected: dict[int, int] = defaultdict(int, {largest: left})
+    for part, time_ in others:
+        expected[part] += time_
+    assert {part: t for part, t in found.items() if t} == {part: t for part, t in expected.items() if t}
+    assert duration.tolist()[:1] == [length][: len(duration)]
+    assert (time + duration == START + length).all()
+    assert (thread == 17).all()
+    assert (cpu == -1).all()
+    assert count.sum() == (1 if len(duration) else 0)
+    assert decoder.damaged == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(0, len(READY_PARTS) + 1),
+    st.integers(0, THREAD_RECORDS + 1),
+    st.integers(0, len(READY_PARTS) + 2) | st.integers(0, (1 << 24) - 1),
+    st.integers(0, 3),
+    st.integers(-10, 1000),
+    st.lists(
+        st.builds(part_word, st.integers(0, (1 << RING["STATE_BITS"]) - 1), st.integers(0, 2000))
+        | st.builds(part_word, PARTS.map(lambda part: STATES["READY_PART"] + part), st.integers(0, 1200))
+        | st.integers(0, WORD),
+        max_size=8,
+    ),
+)
+def test_no_part_of_ready_is_longer_than_the_time_whatever_is_on_the_ring(
+    largest: int, record: int, others: int, by: int, length: int, parts: list[int]
+) -> None:
+    absences = memory(1, 16)
+    decoder = TransitionDecoder(memory(1, 16), absences, 1, (16, 16), THREAD_RECORDS, START)
+    words = [ready_word(largest, record, others, by), START, START + length, *parts]
+    Ring(absences, 0, 16).put(*words)
+    decoder.read([(0, len(words))], START + 2000, START + 2000)
+    time, duration, taken, _, _, state, *_ = decoder.take()
+    assert decoder.damaged <= 1
+    assert (taken <= duration).all()
+    assert (duration >= 0).all()
+    assert (time >= START).all()
+    assert (time + duration <= START + 2000).all()
+    assert ((state > 0) & (state < N_STATES)).all()
+    assert int((duration - taken).sum()) == int(duration.sum()), "the parts add up to the time that was waited"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [ready_word(1, 3, len(READY_PARTS))],
+        [ready_word(1, 3, 1, by=1), START, START + 100, part_word(STATES["READY_PART"], 10)],
+        [ready_word(1, 3, 1), START, START + 100, part_word(STATES["READY_PART"], 101)],
+        [ready_word(1, 3, 2), START, START + 100, *[part_word(STATES["READY_PART"], 60)] * 2],
+        [ready_word(1, 3, 1), START, START + 100, part_word(STATES["USER"], 10)],
+        [ready_word(1, 3, 2), START, START + 100, part_word(STATES["READY_PART"], 10)],
+    ],
+    ids=["too many parts", "a waker", "a part longer than all", "parts longer than all", "no part", "a word missing"],
+)
+def test_parts_of_ready_that_cannot_be_are_damage_and_no_time(words: list[int]) -> None:
+    absences = memory(1)
+    decoder = TransitionDecoder(memory(1), absences, 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    Ring(absences, 0).put(*words, *[0] * (3 - len(words)))
+    decoder.read([(0, max(len(words), 3))], START + 1000, START + 1000)
+    assert len(decoder.take()[0]) == 0
+    assert decoder.damaged == 1
 
 
 def test_a_span_that_was_something_else_is_that_and_not_two_corrections(library: ctypes.CDLL) -> None:

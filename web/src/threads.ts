@@ -165,17 +165,19 @@ export function threadsTable(store: Store): HTMLElement {
         element("td", { class: "figure", title: "of the time measured: 100 % is one processor, or off it one thread, for all of it" }, whole ? `${((asNumber(spent) / whole) * 100).toFixed(1)} %` : ""),
         element("td", { class: "figure", title: times === null ? "" : grouped(times) }, asNumber(times) ? `× ${grouped(times)}` : ""),
         element("td", { class: "figure dim" }, each),
-        ...(scale ? durations(lasted, scale, unit) : []),
-        element("td", { class: "dim" }, ...causes.flatMap(([, behind, name, tid, took]) => [
-          element("span", { class: "cause" }, behind === "waker" ? "ended by " : behind === "holder" ? "held by " : "", named(name), tid === null ? "" : ` ${tid}`, ` ${withUnit(took, unit)}`),
-        ]))));
+        ...(scale ? durations(lasted, scale, unit) : [])));
+      if (causes.length) {
+        list.append(element("tr", {}, element("td"), element("td", { colspan: 10, class: "dim" }, ...causes.map(([, behind, name, tid, took]) =>
+          element("span", { class: "cause" }, behind === "waker" ? "ended by " : behind === "holder" ? "held by " : "", named(name), tid === null ? "" : ` ${tid}`, ` ${withUnit(took, unit)}`)))));
+      }
     }
     const facts = members
       ? `${grouped(members.length)} threads, measured for ${withUnit(of.span[place], unit)} together`
       : `pid ${threads.pid[place]}, measured for ${withUnit(of.span[place], unit)}${threads.end[place] === null ? "" : ", then it ended"}`;
     return element("tr", { class: "details" }, element("td", { colspan: columns.length + 2 },
       element("div", { class: "full" }, named(of.name[place])), element("div", { class: "dim" }, facts),
-      scale && element("div", { class: "dim" }, scaleWords(scale, unit)), list));
+      scale && element("div", { class: "dim" }, scaleWords(scale, unit)),
+      element("div", { class: "scrolls" }, list)));
   }
 
   const head = element("tr", {}, element("th", { scope: "col" }, "thread"));

@@ -5,7 +5,6 @@ import inspect
 from functools import wraps
 
 cimport cython
-from cpython.ref cimport Py_DECREF
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "headway.h":
@@ -22,9 +21,8 @@ cdef extern from "<sys/prctl.h>" nogil:
     int PR_SET_NAME
     int prctl(int option, ...)
 
-cdef extern from "Python.h":
-    ctypedef struct PyObject
-    int PyIter_Send(object iterator, object value, PyObject **result) except -1
+cdef extern from "steps.h":
+    object steps_make_type()
 
 cdef extern from *:
     """
@@ -206,70 +204,7 @@ def task_number(name):
     return _number(name)
 
 
-cdef class Steps:
-    """A coroutine whose steps are a task: the thread works on it while a step runs, and on what it did before after that.
-
-    ``id`` and ``name`` (`task_number`) are as of `task`. What is asked of the coroutine is answered by it.
-    """
-
-    cdef readonly object coroutine
-    """The coroutine that takes the steps."""
-    cdef uint64_t _task
-    cdef uint32_t _name
-    cdef object __weakref__
-
-    def __cinit__(self, object coroutine, uint64_t id, uint32_t name):
-        self.coroutine, self._task, self._name = coroutine, id, name
-
-    cdef object _step(self, object value):
-        """Return what the coroutine waits for."""
-        cdef uint64_t before = headway_current_task()
-        cdef uint32_t name_before = headway_current_task_name()
-        cdef PyObject *result = NULL
-        cdef int left
-        headway_named_task(self._task, self._name)
-        try:
-            left = PyIter_Send(self.coroutine, value, &result)
-        finally:
-            headway_named_task(before, name_before)
-        answer = <object>result
-        Py_DECREF(answer)
-        if left: # PYGEN_NEXT
-            return answer
-        raise StopIteration(answer)
-
-    def __iter__(self):
-        return self
-
-    def __await__(self):
-        return self
-
-    def __next__(self):
-        return self._step(None)
-
-    def send(self, value):
-        """Go on with a value, as a coroutine does."""
-        return self._step(value)
-
-    def throw(self, *arguments):
-        """Go on with an exception, as a coroutine does."""
-        cdef uint64_t before = headway_current_task()
-        cdef uint32_t name_before = headway_current_task_name()
-        headway_named_task(self._task, self._name)
-        try:
-            return self.coroutine.throw(*arguments)
-        finally:
-            headway_named_task(before, name_before)
-
-    def close(self):
-        """End it, as a coroutine does."""
-        return self.coroutine.close()
-
-    def __getattr__(self, name):
-        return getattr(self.coroutine, name)
-
-    def __repr__(self):
-        return repr(self.coroutine)
+Steps = steps_make_type()
 
 
 def name_thread(name):

@@ -5,7 +5,7 @@ Three things need more than the recorded waker:
 - A wake-up for another processor may arrive after its sender has gone to sleep. It was sent at the end of the sender's
   last span on a processor.
 - A packet over the loopback device is received in a soft interrupt within the sender's own system call. The wake-up is
-  then recorded as the interrupt's, but it is the sender's.
+  then recorded as the interrupt's, but it is the sender's. It, too, may arrive later, on an idle processor.
 - A thread is created in a system call of its creator. The recording has no waker for that.
 """
 
@@ -27,6 +27,8 @@ _SENDS = frozenset({*(f"kernel.{call}" for call in (*_SENDING, "shutdown", "exit
 _CREATES = frozenset(f"kernel.{call}" for call in ("clone", "clone3", "fork", "vfork"))
 _DEVICES = frozenset({"wait.disk"})
 """Waits for a device, whoever completed them: the thread that ends one does it on behalf of the device."""
+_MAX_DELAY = 1_000_000
+"""A wake-up arrives at most so long after it was sent, ns: an idle processor of a virtual machine takes 0.1 ms to answer."""
 _MAX_SIBLINGS = 1000
 """In a process with more threads a creator is not looked for among those that ran."""
 
@@ -57,7 +59,7 @@ def find_wakeups(rows: Rows) -> Wakeups:
     place, time = _sender(rows, rows.waker[known].astype(np.int64), rows.end[known])
     fits = (place >= 0) & (time > rows.begin[known])
     source[known[fits]], sent[known[fits]] = place[fits], time[fits]
-    inferred = _over_loopback(rows, np.flatnonzero(waits & (rows.waker < 0)), source)
+    inferred = _over_loopback(rows, np.flatnonzero(waits & (rows.waker < 0)), source, sent)
     return Wakeups(source, sent, _creators(rows), int(np.count_nonzero(~fits)), inferred)
 
 
@@ -76,8 +78,11 @@ def _sender(rows: Rows, thread: Ints, time: Ints) -> tuple[Ints, Ints]:
     return np.where(still, -1, place), moved
 
 
-def _over_loopback(rows: Rows, waits: Ints, source: Ints) -> int:
-    """Set the source of waits that a soft interrupt of the network ended within the system call of one thread."""
+def _over_loopback(rows: Rows, waits: Ints, source: Ints, sent: Ints) -> int:
+    """Set the source of waits that a soft interrupt of the network ended within the system call of one thread.
+
+    The interrupt goes on when the wait ends. Or it was the last one before that, and ended no other wait.
+    """
     words = {state: number for number, state in enumerate(rows.states)}
     receives = words.get("softirq.net_rx")
     if receives is None:
@@ -90,6 +95,7 @@ def _over_loopback(rows: Rows, waits: Ints, source: Ints) -> int:
     within = (rows.thread[before] == rows.thread[spans]) & (rows.end[before] == rows.begin[spans])
     spans = spans[within & sends[rows.state[before]]]
     found, number = np.full(len(waits), OUTSIDE, np.int64), np.zeros(len(waits), np.int64)
+    last = np.full(len(waits), OUTSIDE, np.int64)
     for cpu in np.unique(rows.cpu[spans]).tolist():
         here = spans[rows.cpu[spans] == cpu]
         here = here[np.argsort(rows.begin[here], kind="stable")]
@@ -98,9 +104,18 @@ def _over_loopback(rows: Rows, waits: Ints, source: Ints) -> int:
         fits = (place >= 0) & (rows.end[span] >= rows.end[waits]) & (rows.thread[span] != rows.thread[waits])
         found[fits] = span[fits]
         number += fits
+        before = (place >= 0) & (rows.end[span] > rows.begin[waits]) & (rows.thread[span] != rows.thread[waits])
+        before &= (last < 0) | (rows.end[span] > rows.end[last])
+        last[before] = span[before]
     chosen = number == 1  # with several, it is not known which
     source[waits[chosen]] = found[chosen]
-    return int(np.count_nonzero(chosen))
+    late = (number == 0) & (last >= 0) & (rows.end[waits] - rows.end[last] <= _MAX_DELAY)
+    late &= ~np.isin(last, found[chosen])
+    at = np.flatnonzero(late)
+    at = at[np.argsort(rows.end[waits[at]], kind="stable")]
+    at = at[np.unique(last[at], return_index=True)[1]]  # of several waits the first one
+    source[waits[at]], sent[waits[at]] = last[at], rows.end[last[at]]
+    return int(np.count_nonzero(chosen)) + len(at)
 
 
 def _creators(rows: Rows) -> Ints:

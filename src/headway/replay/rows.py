@@ -20,6 +20,8 @@ Ints = NDArray[np.int64]
 MAX_ROWS = 25_000_000
 """The largest number of rows that are read. Each takes about 280 bytes while a run is replayed."""
 
+_HARDLY = 0.01
+"""A share of the threads' processor time. A processor that had less of it is not one of theirs."""
 _OFF = {Kind.READY, Kind.WAIT}
 _COLUMNS = ("time", "duration", "taken", "cpu", "thread", "waker", "waker_tid")
 
@@ -228,8 +230,15 @@ def _activity(state: Ints, cpu: Ints, kinds: list[Kind]) -> NDArray[np.int8]:
 
 
 def _processors(table: Mapping[str, Ints], kinds: list[Kind], states: tuple[str, ...]) -> tuple[Others, int]:
-    """Return what processors did for threads that are not measured, and how many processors the measured ones used."""
-    used = np.unique(table["cpu"][(table["thread"] >= 0) & (table["cpu"] >= 0)])
+    """Return what processors did for threads that are not measured, and how many processors the measured ones used.
+
+    A processor where they ran hardly at all does not count: they were there before they were confined to others
+    (`sched_setaffinity`, as taskset does it).
+    """
+    runs = (table["thread"] >= 0) & (table["cpu"] >= 0) & (table["duration"] > 0)
+    used, place = np.unique(table["cpu"][runs], return_inverse=True)
+    time = np.bincount(place, table["duration"][runs], len(used))
+    used = used[time >= time.sum() * _HARDLY]
     foreign = np.array([state.startswith("unknown") for state in states], np.bool_)
     chosen = (table["thread"] == -1) & (table["duration"] > 0) & np.isin(table["cpu"], used)
     chosen &= foreign[table["state"]]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headway.cli.options import BUDGET_OF_A_MACHINE, TargetOptions, measuring_options
 from headway.linux.levels import Level
-from headway.linux.options import MeasureOptions
+from headway.linux.options import MarkedFunctions, MeasureOptions
 
 pytestmark = pytest.mark.unit
 
@@ -25,6 +25,8 @@ DECIDING = (
     ("--source", "proc"),
     ("-e", "cycles"),
     ("--noneffective", "malloc"),
+    ("--poll", "spin-locks"),
+    ("--state", "parse=./prog:parse"),
     ("--status-checks", "checks.toml"),
     ("--why", "kernel"),
     ("--why", "poll"),
@@ -46,6 +48,23 @@ def parsed(words: Sequence[str], default: float | None = DEFAULT) -> MeasureOpti
     if done.exit_code:
         raise click.UsageError(done.output)
     return found[0]
+
+
+def test_functions_are_marked_as_no_progress_as_polling_and_by_name() -> None:
+    words = ["--noneffective", "malloc", "--poll", "openmp", "--state", "draw=./game:draw_*", "-p", "1"]
+    assert parsed(words).functions == (
+        MarkedFunctions("malloc"),
+        MarkedFunctions("openmp", "poll", option="--poll"),
+        MarkedFunctions("./game:draw_*", "user", "draw", "--state"),
+    )
+
+
+@pytest.mark.parametrize(
+    "given", ["draw", "=./game:draw", "draw=", "a b=./game:draw", "ä=libc:qsort", "x" * 41 + "=a:b"]
+)
+def test_a_state_without_a_name_that_can_be_one_is_refused(given: str) -> None:
+    with pytest.raises(click.UsageError, match="write it like render="):
+        parsed(["--state", given, "-p", "1"])
 
 
 @pytest.mark.parametrize("words", OTHERS, ids=" ".join)

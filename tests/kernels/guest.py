@@ -25,7 +25,7 @@ from headway.errors import HeadwayError
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import SHAPES, Features, Shape, trial
 from headway.linux.bpf.refusals import RefusedError
-from headway.linux.options import MeasureOptions, Selection
+from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.model import Ledger, violations
 from headway.session.measure import observe
 
@@ -54,7 +54,7 @@ def shape_kwargs(shape: Shape, cgroup: str | None) -> tuple[Selection, MeasureOp
     )
     options = MeasureOptions(
         why=shape.why,
-        functions=("libc.so.6:malloc",) if shape.functions else (),
+        functions=(MarkedFunctions("libc.so.6:malloc"),) if shape.functions else (),
         events=("page-faults", "context-switches") if shape.events else (),
         stacks=shape.stacks,
     )

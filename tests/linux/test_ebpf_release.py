@@ -15,13 +15,15 @@ import pytest
 from headway.errors import HeadwayError
 from headway.linux.bpf.calibration import ExercisingProcess
 from headway.linux.bpf.libbpf import BpfError, Library
-from headway.linux.options import MeasureOptions, Selection
+from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.ebpf import BpfSource
 
 pytestmark = pytest.mark.root
 
-EVERYTHING = MeasureOptions(events=("context-switches",), functions=("libc.so.6:tcdrain",), why=True, stacks=True)
+EVERYTHING = MeasureOptions(
+    events=("context-switches",), functions=(MarkedFunctions("libc.so.6:tcdrain"),), why=True, stacks=True
+)
 
 
 def source() -> BpfSource:

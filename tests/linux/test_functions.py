@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,9 @@ from tests.compiling import PROGRAMS, Compile
 
 from headway.binary.elf import ElfFile
 from headway.errors import SelectionError
+from headway.linux.options import MarkedFunctions
 from headway.linux.regions import functions, libraries
-from headway.linux.regions.functions import Probe, resolve, sets
+from headway.linux.regions.functions import Probe, sets
 
 pytestmark = pytest.mark.kernel
 
@@ -51,6 +53,10 @@ def offset(path: Path, name: str) -> int:
         found = image.file_offset(address)
     assert found is not None
     return found
+
+
+def resolve(words: Iterable[str], **known: Any) -> tuple[Probe, ...]:
+    return functions.resolve([MarkedFunctions(each) for each in words], **known)
 
 
 def same_file(probe: Probe, path: Path) -> bool:
@@ -147,6 +153,21 @@ def test_the_tables_of_sets_are_as_they_should_be() -> None:
         assert len(set(each.functions)) == len(each.functions) <= functions.MAX_FUNCTIONS
 
 
+def test_a_state_has_the_kind_and_the_name_that_it_was_given(built: Path) -> None:
+    command = [str(built / "prog")]
+    (poll,) = functions.resolve([MarkedFunctions("libjson.so.1:json_parse", "poll")], command=command)
+    assert poll.state == "poll.json_parse"
+    named = functions.resolve([MarkedFunctions("libjson.so.1:json_*", "user", "parse")], command=command)
+    assert {probe.state for probe in named} == {"user.parse"}
+    assert len({probe.name for probe in named}) == len(named)
+
+
+def test_a_function_is_in_one_state(built: Path) -> None:
+    twice = [MarkedFunctions("libjson:json_parse"), MarkedFunctions("libjson:json_parse", "poll", option="--poll")]
+    with pytest.raises(SelectionError, match=r"^--poll: json_parse is marked as noneffective\.json_parse already"):
+        functions.resolve(twice, command=[str(built / "prog")])
+
+
 # ---- what is refused, and in which words ----
 
 
@@ -175,6 +196,7 @@ def test_what_is_wrong_is_one_sentence_that_says_what_to_do(built: Path, text: s
     with pytest.raises(SelectionError) as caught:
         resolve([text], command=[str(built / "prog")])
     assert words in str(caught.value)
+    assert str(caught.value).startswith("--noneffective: ")
     assert "\n" not in str(caught.value)
 
 

@@ -76,6 +76,8 @@ def test_costs_of_events_that_are_not_seen_are_nothing() -> None:
     ("options", "word"),
     [
         (("--noneffective", "malloc"), "--noneffective"),
+        (("--poll", "openmp"), "--poll"),
+        (("--state", "a=libc:qsort"), "--state"),
         (("-e", "cycles"), "--event"),
         (("--why", "poll"), "--why poll"),
         (("--source", "proc"), "--level"),

@@ -15,7 +15,7 @@ import pytest
 from tests.compiling import Compile
 
 from headway.errors import HeadwayError
-from headway.linux.options import MeasureOptions, Selection
+from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.linux.procfs.maps import mappings
 from headway.model import Kind
 from headway.session.measure import observe
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 def options(program: Path, *functions: str) -> MeasureOptions:
-    return MeasureOptions(functions=tuple(f"{program}:{function}" for function in functions))
+    return MeasureOptions(functions=tuple(MarkedFunctions(f"{program}:{function}") for function in functions))
 
 
 @pytest.fixture
@@ -41,6 +41,15 @@ def test_the_time_in_a_function_is_what_the_programs_clock_says(program: Path) -
     assert time_in(thread, "noneffective.spend") >= int(took) - disturbed(thread)
     assert time_in(thread, "user") >= 500 * 200_000 - disturbed(thread)
     assert thread.times()[Kind.KERNEL] >= time_in(thread, "noneffective.spend")
+
+
+def test_functions_are_polling_or_progress_as_they_are_marked(program: Path) -> None:
+    marked = (MarkedFunctions(f"{program}:spend", "poll"), MarkedFunctions(f"{program}:brief", "user", "quick"))
+    thread = only(measure(program, "share", options=MeasureOptions(functions=marked))[0])
+    assert count_of(thread, "poll.spend") == 500
+    times = thread.times()
+    assert times[Kind.POLL] == time_in(thread, "poll.spend") > 0
+    assert times[Kind.EFFECTIVE] == time_in(thread, "user") + time_in(thread, "user.quick")
 
 
 def test_what_a_call_costs_is_measured_taken_out_and_said(program: Path) -> None:
@@ -93,7 +102,7 @@ def test_threads_are_in_functions_of_their_own(program: Path) -> None:
 
 
 def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path) -> None:
-    chosen = replace(PATIENT, functions=(f"{program}:brief",))
+    chosen = replace(PATIENT, functions=(MarkedFunctions(f"{program}:brief"),))
     thread = only(measure(program, "poll", options=chosen)[0])
     assert count_of(thread, "noneffective.brief") == 5000
     assert 5000 - rows_broken(thread) <= count_of(thread, "poll.recvfrom.socket") <= 5000
@@ -101,7 +110,9 @@ def test_the_probes_own_calls_do_not_end_a_row_of_checks(program: Path) -> None:
 
 def test_calls_of_malloc_and_free_in_python_are_counted() -> None:
     code = "x = [bytearray(5000) for i in range(20000)]; print(sum(map(len, x)))"
-    ledger, (said,) = measure(sys.executable, "-c", code, options=MeasureOptions(functions=("malloc",)))
+    ledger, (said,) = measure(
+        sys.executable, "-c", code, options=MeasureOptions(functions=(MarkedFunctions("malloc"),))
+    )
     thread = min(ledger.threads, key=lambda t: t.birth)
     assert said == "100000000"
     assert sum(count_of(thread, f"noneffective.{name}") for name in ("malloc", "calloc", "realloc")) >= 20_000
@@ -111,7 +122,9 @@ def test_calls_of_malloc_and_free_in_python_are_counted() -> None:
 def test_a_library_is_given_by_its_path(program: Path) -> None:
     libc = next(m.path for m in mappings(os.getpid()) if re.search(r"/libc[.-][^/]*$", m.path) and "x" in m.permissions)
     code = "import ctypes; f = ctypes.CDLL(None).getenv\nfor i in range(777): f(b'HOME')"
-    ledger, _ = measure(sys.executable, "-c", code, options=MeasureOptions(functions=(f"{libc}:getenv",)))
+    ledger, _ = measure(
+        sys.executable, "-c", code, options=MeasureOptions(functions=(MarkedFunctions(f"{libc}:getenv"),))
+    )
     thread = min(ledger.threads, key=lambda t: t.birth)
     assert 777 <= count_of(thread, "noneffective.getenv") < 1500
 

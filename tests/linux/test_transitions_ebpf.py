@@ -15,7 +15,7 @@ import pytest
 from tests.compiling import Compile, script
 
 from headway.linux.bpf.transitions import NICE
-from headway.linux.options import MeasureOptions, Selection
+from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource, programs
 from headway.model import Kind, kind_of, violations
 
@@ -89,7 +89,7 @@ def test_entries_of_marked_regions_are_rows_without_duration(compile_c: Compile)
 
 def test_calls_of_marked_functions_are_rows() -> None:
     code = "x = [bytes(100_000) for _ in range(300)]"
-    recorded = record(sys.executable, "-c", code, options=MeasureOptions(functions=("malloc",)))
+    recorded = record(sys.executable, "-c", code, options=MeasureOptions(functions=(MarkedFunctions("malloc"),)))
     assert any(r.state.startswith("noneffective.") and r.count for r in recorded.rows())
 
 

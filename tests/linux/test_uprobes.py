@@ -7,6 +7,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.compiling import PROGRAMS, Compile
@@ -15,8 +16,10 @@ from tests.linux.measuring import until_asleep
 from headway.linux.bpf import libbpf
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.bpf.libbpf import UPROBES, BpfError, Library, Object
+from headway.linux.options import MarkedFunctions
 from headway.linux.procfs.maps import mappings
-from headway.linux.regions.functions import Probe, resolve
+from headway.linux.regions import functions
+from headway.linux.regions.functions import Probe
 
 pytestmark = [
     pytest.mark.kernel,
@@ -24,6 +27,10 @@ pytestmark = [
     pytest.mark.skipif(not UPROBES.exists(), reason="needs a kernel with uprobes (CONFIG_UPROBE_EVENTS)"),
 ]
 PLACES = 16
+
+
+def resolve(words: list[str], **known: Any) -> tuple[Probe, ...]:
+    return functions.resolve([MarkedFunctions(each) for each in words], **known)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.linux.levels import Level
-from headway.linux.options import MeasureOptions, Selection
+from headway.linux.options import STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
 
@@ -36,7 +36,6 @@ __all__ = [
     "thresholds_option",
     "when_option",
 ]
-
 
 _STARTUP = str(Path(__file__).parents[1] / "asyncio" / "startup")
 """The folder with what Python imports when it starts."""
@@ -120,6 +119,21 @@ _DETAIL = (
         help="Count time in this function as no progress; malloc is a ready-made set. May be repeated.",
     ),
     click.option(
+        "--poll",
+        "polls",
+        multiple=True,
+        metavar="LIB:FUNCTION",
+        help="Count time in this function as polling; spin-locks, openmp, mpi and cuda are ready-made sets. May be "
+        "repeated.",
+    ),
+    click.option(
+        "--state",
+        "named",
+        multiple=True,
+        metavar="NAME=LIB:FUNCTION",
+        help="Give time in this function a state of its own, user.NAME, which is progress. May be repeated.",
+    ),
+    click.option(
         "-e",
         "--event",
         "events",
@@ -179,6 +193,8 @@ class TargetOptions:
     source: str | None = None
     checks: str | None = None
     functions: tuple[str, ...] = ()
+    polls: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     level: str | None = None
@@ -194,7 +210,8 @@ class TargetOptions:
     @property
     def only_by_ebpf(self) -> bool:
         """Whether an option was given that only the eBPF source supports."""
-        return bool(self.functions or self.checks or self.why or self.level or self.budget or self.with_tasks)
+        functions = self.functions or self.polls or self.named
+        return bool(functions or self.checks or self.why or self.level or self.budget or self.with_tasks)
 
     @property
     def with_tasks(self) -> bool:
@@ -240,7 +257,7 @@ class TargetOptions:
             budget = default_budget
         return MeasureOptions(
             checks=self.checks,
-            functions=self.functions,
+            functions=self._marked(),
             events=self.events,
             why=causes or bool(self.why),
             cgroups=cgroups,
@@ -251,9 +268,24 @@ class TargetOptions:
             durations=durations,
         )
 
+    def _marked(self) -> tuple[MarkedFunctions, ...]:
+        """Return the marked functions. Raises UsageError if a state has no name that can be one."""
+        found = [MarkedFunctions(words) for words in self.functions]
+        found += [MarkedFunctions(words, "poll", option="--poll") for words in self.polls]
+        for given in self.named:
+            name, equals, words = given.partition("=")
+            if not equals or not words or not STATE_NAME.fullmatch(name):
+                raise click.UsageError(
+                    f"--state {given!r}: write it like render=./game:draw_*; the name has letters, digits, _ and -"
+                )
+            found.append(MarkedFunctions(words, "user", name, "--state"))
+        return tuple(found)
+
     def _needing_states(self) -> Iterator[tuple[str, object]]:
         """Yield the options that need the states of processor time at all times, and what they were given."""
         yield "--noneffective", self.functions
+        yield "--poll", self.polls
+        yield "--state", self.named
         yield "--event", self.events
         yield "--status-checks", self.checks
         yield "--tasks", self.with_tasks
@@ -295,7 +327,7 @@ class TargetOptions:
         )
 
 
-_OF_DETAIL = ("cpus", "no_follow", "source", "checks", "functions", "events", "level")
+_OF_DETAIL = ("cpus", "no_follow", "source", "checks", "functions", "polls", "named", "events", "level")
 """The fields of `TargetOptions` that the options in `_DETAIL` set."""
 
 

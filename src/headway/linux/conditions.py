@@ -280,7 +280,7 @@ class _Parser(ABC, Generic[_Compared]):
 
     def _is_state(self, name: str) -> bool:
         """Return whether states have this name. Tags of marked regions are not known beforehand."""
-        if name in GROUPS or name.startswith(("noneffective.", "poll.")) or name == "noneffective":
+        if name in GROUPS or name.startswith(("noneffective.", "poll.", "user.")) or name == "noneffective":
             return True
         return any(state == name or state.startswith(f"{name}.") for state in self._states)
 

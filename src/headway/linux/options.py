@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from headway.linux.conditions import Condition
 from headway.linux.levels import Level
 
-__all__ = ["MAX_IDS", "MeasureOptions", "Selection"]
+__all__ = ["MAX_IDS", "STATE_NAME", "MarkedFunctions", "MeasureOptions", "Selection"]
 
 MAX_IDS = 1 << 22
 """PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
+STATE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""What may follow ``user.`` in the name of a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,27 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkedFunctions:
+    """Functions that a user marks, in programs that stay as they are."""
+
+    words: str
+    """``LIB:FUNCTION``, or the name of a ready-made set."""
+    kind: str = "noneffective"
+    """The first word of their states: ``noneffective`` (KPI), ``poll`` (IOPI) or ``user`` (EPI)."""
+    name: str = ""
+    """The second word; empty: the name of each function."""
+    option: str = "--noneffective"
+    """How the user gave it, for errors."""
+
+
+@dataclass(frozen=True, slots=True)
 class MeasureOptions:
     """What counts as progress, and what is recorded besides time."""
 
     checks: str | None = None
     """A TOML file of status checks in addition to the built-in ones (`headway.linux.bpf.checks`); None: only those."""
-    functions: tuple[str, ...] = ()
-    """Functions whose time is not progress: ``LIB:FUNCTION``, or the name of a ready-made set."""
+    functions: tuple[MarkedFunctions, ...] = ()
+    """Functions whose time is in states of their own."""
     events: tuple[str, ...] = ()
     """Events to count by state, in perf's notation."""
     why: bool = False

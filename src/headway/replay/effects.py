@@ -22,7 +22,7 @@ from .rows import Activity, Ints, Rows
 __all__ = ["Effect", "Times", "apply", "as_recorded"]
 
 _LOCKS = ("wait.futex", "wait.gil", "wait.flock")
-_REGIONS = ("noneffective", "poll")
+_REGIONS = ("noneffective", "poll", "user")
 _SHOWN = 12
 
 

@@ -28,7 +28,7 @@ _CREATES = frozenset(f"kernel.{call}" for call in ("clone", "clone3", "fork", "v
 _DEVICES = frozenset({"wait.disk"})
 """Waits for a device, whoever completed them: the thread that ends one does it on behalf of the device."""
 _MAX_DELAY = 1_000_000
-"""A wake-up arrives at most so long after it was sent, ns: an idle processor of a virtual machine takes 0.1 ms to answer."""
+"""A wake-up arrives at most so long after it was sent, ns. An idle processor of a virtual machine takes 0.1 ms."""
 _MAX_SIBLINGS = 1000
 """In a process with more threads a creator is not looked for among those that ran."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Self, cast
 
 from headway.errors import SelectionError
-from headway.linux.options import MAX_IDS, MeasureOptions, Selection
+from headway.linux.options import MAX_IDS, STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
@@ -31,6 +31,8 @@ def observe(
     source: str | None = None,
     checks: str | None = None,
     functions: Sequence[str] = (),
+    polls: Sequence[str] = (),
+    states: Mapping[str, str] = MappingProxyType({}),
     events: Sequence[str] = (),
     why: bool = False,
 ) -> Observed:
@@ -47,6 +49,8 @@ def observe(
         source: ``"bpf"`` or ``"proc"``, and no other; None: the best that works.
         checks: A TOML file of status checks beside the ready-made ones.
         functions: Functions whose time is not progress, ``LIB:FUNCTION`` or the name of a ready-made set.
+        polls: Functions whose time is polling, as above.
+        states: Functions, as above, whose time is progress in a state of its own, ``user.NAME``, by that name.
         events: Events to be counted by state, in perf's words.
         why: Record what is behind the waits, and who had the processor.
 
@@ -66,7 +70,17 @@ def observe(
     )
     if not (selection.pids or selection.tids or name or cgroup or everything or selection.cpus):
         raise SelectionError("there is nothing to observe: give pid=, tid=, name=, cgroup=, cpus= or everything=True")
-    return Observed(selection, source, MeasureOptions(checks, tuple(functions), tuple(events), why))
+    for given in states:
+        if not STATE_NAME.fullmatch(given):
+            raise SelectionError(
+                f"states: {ascii(given)[:60]} cannot be the name of a state: take letters, digits, _ and -"
+            )
+    marked = [
+        *[MarkedFunctions(words, option="functions") for words in functions],
+        *[MarkedFunctions(words, "poll", option="polls") for words in polls],
+        *[MarkedFunctions(words, "user", name, "states") for name, words in states.items()],
+    ]
+    return Observed(selection, source, MeasureOptions(checks, tuple(marked), tuple(events), why))
 
 
 def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:

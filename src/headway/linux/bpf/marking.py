@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from headway.errors import HeadwayError
-from headway.linux.options import Selection
+from headway.linux.options import MarkedFunctions, Selection
 from headway.linux.procfs.ids import process_of
 from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
@@ -27,7 +27,7 @@ _CLASS_SHIFT = 16
 class Marking:
     """The functions that the user marked, for a selection. Raises SelectionError where there are no such functions."""
 
-    def __init__(self, functions: Sequence[str], selection: Selection) -> None:
+    def __init__(self, functions: Sequence[MarkedFunctions], selection: Selection) -> None:
         pids = selection.pids or tuple({process_of(tid) or tid for tid in selection.tids})
         self._pids = (selection.command,) if selection.command is not None else pids
         self._probes = resolve(functions, pids, selection.argv)

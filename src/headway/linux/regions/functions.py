@@ -19,6 +19,7 @@ from importlib import resources
 
 from headway.binary.elf import ElfError, ElfFile, Symbol, SymbolKind
 from headway.errors import HeadwayError, SelectionError
+from headway.linux.options import MarkedFunctions
 from headway.linux.procfs.maps import file_of, mappings
 
 from .libraries import cached, loaded_by, program_of, search
@@ -44,7 +45,7 @@ class Probe:
     name: str
     """The function's symbol, without its version."""
     state: str
-    """The state of a thread in the function: ``noneffective.<function>``."""
+    """The state of a thread in the function, for example ``noneffective.<function>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class _Scope:
             known |= set(cached())
         near = _near(library, known)
         hint = near or "give a path to mark a library that is loaded later" * (not self.open)
-        raise SelectionError(f"--noneffective: {self.words} no library or program {library!r}: {hint or 'give a path'}")
+        raise SelectionError(f"{self.words} no library or program {library!r}: {hint or 'give a path'}")
 
     def _at(self, path: str) -> list[_File]:
         absolute = os.path.abspath(path)
@@ -164,7 +165,7 @@ class _Scope:
                 near = _near(os.path.basename(path), os.listdir(folder or "."))
             except OSError:
                 near = ""
-            raise SelectionError(f"--noneffective: there is no file {path}: {near or 'give the path of a library'}")
+            raise SelectionError(f"there is no file {path}: {near or 'give the path of a library'}")
         return [_File(absolute)]
 
     def _matching(self, library: str, *, exact: bool) -> list[_File]:
@@ -202,49 +203,53 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def resolve(
-    marked: Sequence[str],
+    marked: Sequence[MarkedFunctions],
     pids: Sequence[int] = (),
     command: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Probe, ...]:
     """Return the probes for what a user marked, each place once.
 
-    ``marked``: ``LIB:FUNCTION`` texts, or names of sets. ``pids``: processes whose loaded files are meant. ``command``:
-    arguments of a program that will be started with ``environment`` (None: ours); its files are those that it will
-    load. Without both, and for a library that a command does not name, files are searched for as the dynamic linker
-    does. Raises SelectionError with one sentence if a text, a library or a function is wrong.
+    ``pids``: processes whose loaded files are meant. ``command``: arguments of a program that will be started with
+    ``environment`` (None: ours); its files are those that it will load. Without both, and for a library that a command
+    does not name, files are searched for as the dynamic linker does. Raises SelectionError with one sentence if words,
+    a library or a function are wrong.
     """
     if not marked:
         return ()
     scope = _Scope(pids, command, os.environ if environment is None else environment)
     found: dict[tuple[int, int, int], Probe] = {}
-    try:
-        for text in marked:
-            for place, probe in _probes(text, scope):
-                found.setdefault(place, probe)
-    except ElfError as error:
-        raise SelectionError(f"--noneffective: {error}") from None
-    functions = {probe.state for probe in found.values()}
+    kinds: dict[tuple[int, int, int], tuple[str, str]] = {}
+    for one in marked:
+        try:
+            for place, probe in _probes(one, scope):
+                known = found.setdefault(place, probe)
+                if kinds.setdefault(place, (one.kind, one.name)) != (one.kind, one.name):
+                    raise SelectionError(f"{probe.name} is marked as {known.state} already: mark it once")
+        except (ElfError, SelectionError) as error:
+            raise SelectionError(f"{one.option}: {error}") from None
+    functions = {probe.name for probe in found.values()}
     if len(functions) > MAX_FUNCTIONS:
         raise SelectionError(
-            f"--noneffective: {len(functions)} functions are marked, {MAX_FUNCTIONS} are possible: choose fewer"
+            f"{marked[0].option}: {len(functions)} functions are marked, {MAX_FUNCTIONS} are possible: choose fewer"
         )
     if len(found) > MAX_PROBES:
         raise SelectionError(
-            f"--noneffective: {len(found)} places would be probed, {MAX_PROBES} are possible: choose fewer"
+            f"{marked[0].option}: {len(found)} places would be probed, {MAX_PROBES} are possible: choose fewer"
         )
     return tuple(found.values())
 
 
-def _probes(text: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+def _probes(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+    text = marked.words
     library, colon, function = text.rpartition(":")
     if not colon:
-        yield from _probes_of_set(text, scope)
+        yield from _probes_of_set(marked, scope)
         return
     if library.endswith(":"):
-        raise SelectionError(f"--noneffective {text}: give C++ functions by their symbols, as nm -D LIBRARY lists them")
+        raise SelectionError(f"{text!r}: give C++ functions by their symbols, as nm -D LIBRARY lists them")
     if not library or not function or not text.isprintable():
-        raise SelectionError(f"--noneffective {text!r}: write it like libc.so.6:qsort, or ./prog:parse_*, or malloc")
+        raise SelectionError(f"{text!r}: write it like libc.so.6:qsort, or ./prog:parse_*, or malloc")
     files = scope.named(library)
     several = bool(_GLOB.search(function))
     failed: HeadwayError | None = None
@@ -255,23 +260,24 @@ def _probes(text: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Pr
                 chosen = _matching(image, function) if several else _exact(image, function)
                 if any(image.throws for _ in chosen[:1]):
                     raise SelectionError(
-                        f"--noneffective: exceptions or panics may pass through the functions of {image.shown}, and a "
+                        f"exceptions or panics may pass through the functions of {image.shown}, and a "
                         "return probe on the stack would then end the program: mark a region in the source instead"
                     )
             except SelectionError as error:
                 failed = failed or error
                 continue
             any_found = True
-            yield from _places(image, chosen)
+            yield from _places(image, chosen, marked)
     if failed is not None and not any_found:
         raise failed
 
 
-def _probes_of_set(name: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+def _probes_of_set(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+    name = marked.words
     chosen = sets().get(name)
     if chosen is None:
         hint = _near(name, sets()) or f"the sets are: {', '.join(sets())}; a function is written LIB:FUNCTION"
-        raise SelectionError(f"--noneffective: there is no ready-made set {name!r}: {hint}")
+        raise SelectionError(f"there is no ready-made set {name!r}: {hint}")
     files = list(scope.program)
     for pattern in chosen.libraries:
         files += scope._matching(pattern, exact=True)
@@ -290,13 +296,11 @@ def _probes_of_set(name: str, scope: _Scope) -> Iterator[tuple[tuple[int, int, i
                 continue
             order = {function: number for number, function in enumerate(chosen.functions)}
             there = [symbol for symbol in _functions(image) if symbol.name in order and symbol.default]
-            for place in _places(image, sorted(there, key=lambda symbol: order[symbol.name])):
+            for place in _places(image, sorted(there, key=lambda symbol: order[symbol.name]), marked):
                 nothing = False
                 yield place
     if nothing:
-        raise SelectionError(
-            f"--noneffective {name}: no library that the program uses has these functions: name one as LIB:FUNCTION"
-        )
+        raise SelectionError(f"{name}: no library that the program uses has these functions: name one as LIB:FUNCTION")
 
 
 def _functions(image: ElfFile) -> Iterator[Symbol]:
@@ -317,25 +321,23 @@ def _exact(image: ElfFile, function: str) -> list[Symbol]:
     defined = [symbol for symbol in same if symbol.defined]
     if not defined:
         if same:
-            raise SelectionError(f"--noneffective: {image.shown} only calls {name}: name the library that has it")
-        raise SelectionError(f"--noneffective: {image.shown} has no function {name!r}: {_near_function(image, name)}")
+            raise SelectionError(f"{image.shown} only calls {name}: name the library that has it")
+        raise SelectionError(f"{image.shown} has no function {name!r}: {_near_function(image, name)}")
     if version:
         right = [symbol for symbol in defined if symbol.version == version]
         if not right:
             there = ", ".join(sorted({symbol.version for symbol in defined if symbol.version}) or ["none"])
-            raise SelectionError(f"--noneffective: {image.shown} has no {name} of version {version}; there: {there}")
+            raise SelectionError(f"{image.shown} has no {name} of version {version}; there: {there}")
     else:
         right = [symbol for symbol in defined if symbol.default] or defined
     if any(symbol.kind is SymbolKind.CHOOSER for symbol in right):
         raise SelectionError(
-            f"--noneffective: {name} of {image.shown} stands for several functions of which one is chosen when the "
+            f"{name} of {image.shown} stands for several functions of which one is chosen when the "
             "program starts (IFUNC), and a probe would only see that choice: name the function used, or a caller"
         )
     code = [s for s in right if image.file_offset(s.address) is not None and s.kind is not SymbolKind.DATA]
     if not code:
-        raise SelectionError(
-            f"--noneffective: {name} of {image.shown} is not a function: its symbol is not in the code"
-        )
+        raise SelectionError(f"{name} of {image.shown} is not a function: its symbol is not in the code")
     _refuse_go(image)
     # Static functions with one name in several source files are all meant; versions of a function are not.
     return code if not any(symbol.version for symbol in code) else code[:1]
@@ -353,7 +355,7 @@ def _matching(image: ElfFile, pattern: str) -> list[Symbol]:
         s for s in _functions(image) if s.kind is SymbolKind.FUNCTION and s.default and fnmatchcase(s.name, pattern)
     ]
     if not found:
-        raise SelectionError(f"--noneffective: no function of {image.shown} is like {pattern!r}: nm -D lists them")
+        raise SelectionError(f"no function of {image.shown} is like {pattern!r}: nm -D lists them")
     _refuse_go(image)
     by_address: dict[int, Symbol] = {}
     for symbol in sorted(found, key=lambda s: (s.name.startswith("_"), len(s.name), s.name)):
@@ -361,7 +363,7 @@ def _matching(image: ElfFile, pattern: str) -> list[Symbol]:
     names = {symbol.name for symbol in by_address.values()}
     if len(names) > MAX_FUNCTIONS:
         raise SelectionError(
-            f"--noneffective: {len(names)} functions of {image.shown} are like {pattern!r}, {MAX_FUNCTIONS} are "
+            f"{len(names)} functions of {image.shown} are like {pattern!r}, {MAX_FUNCTIONS} are "
             "possible: use a narrower pattern"
         )
     return list(by_address.values())
@@ -370,16 +372,18 @@ def _matching(image: ElfFile, pattern: str) -> list[Symbol]:
 def _refuse_go(image: ElfFile) -> None:
     if image.is_go:
         raise SelectionError(
-            f"--noneffective: {image.shown} is a Go program: Go moves stacks, and a return probe would crash it: mark "
+            f"{image.shown} is a Go program: Go moves stacks, and a return probe would crash it: mark "
             "a region in the source instead"
         )
 
 
-def _places(image: ElfFile, symbols: Iterable[Symbol]) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+def _places(
+    image: ElfFile, symbols: Iterable[Symbol], marked: MarkedFunctions
+) -> Iterator[tuple[tuple[int, int, int], Probe]]:
     for symbol in symbols:
         offset = image.file_offset(symbol.address)
         if offset is not None:
-            state = f"noneffective.{_word(symbol.name)}"
+            state = f"{marked.kind}.{marked.name or _word(symbol.name)}"
             yield (*image.identity, offset), Probe(image.path, offset, symbol.name, state)
 
 

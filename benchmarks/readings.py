@@ -28,7 +28,7 @@ from headway.model import Kind, kind_of
 from .common import table
 
 ROOT = Path(__file__).parents[1] / "examples"
-PROGRAM, MACHINE = ROOT / "utilisation.elf", ROOT / "machine/utilisation.toml"
+PROGRAM, MACHINE = ROOT / "utilisation.elf", ROOT / "utilisation.toml"
 SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 ROUNDS, TRIES = 100, 6
 """The same numbers as in the program."""

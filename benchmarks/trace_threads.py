@@ -43,7 +43,7 @@ KINDS: dict[str, Callable[[bytes, int], bytes]] = {
 def _config(name: str, threads: int, issue: str) -> Config:
     found = Config()
     if name in CONFIGURED:
-        found = Config.from_toml(EXAMPLES / "machine" / f"{CONFIGURED[name]}.toml")
+        found = Config.from_toml(EXAMPLES / f"{CONFIGURED[name]}.toml")
     return found.with_values(threads=threads, issue=issue)
 
 

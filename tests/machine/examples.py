@@ -40,7 +40,7 @@ def config_of(name: str, shape: Shape) -> Config:
     """The machine that an example asks for, in this shape."""
     found = Config()
     if name in CONFIGURED:
-        found = Config.from_toml(EXAMPLES / "machine" / f"{CONFIGURED[name]}.toml")
+        found = Config.from_toml(EXAMPLES / f"{CONFIGURED[name]}.toml")
     cores, threads, issue = shape
     return found.with_values(cores=cores, threads=threads, issue=issue)
 

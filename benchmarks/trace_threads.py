@@ -16,13 +16,13 @@ from pathlib import Path
 from headway.machine._processor import MachineProcessor
 from headway.machine.config import Config, TraceUnitConfig
 from headway.machine.image import MachineImage
+from headway.machine.programs import programs
 from headway.trace.threads._flow import ThreadDecoder, count_packets
 from headway.trace.threads.segments import Segments
 
 from .common import heading, load, table
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-CONFIGURED = {"uart-poll": "uart", "uart-interrupt": "uart", "interrupt-storm": "interrupt-storm"}
 SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "strict", False))
 MAX = 20_000_000
 ROUNDS = 20
@@ -41,10 +41,7 @@ KINDS: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 def _config(name: str, threads: int, issue: str) -> Config:
-    found = Config()
-    if name in CONFIGURED:
-        found = Config.from_toml(EXAMPLES / f"{CONFIGURED[name]}.toml")
-    return found.with_values(threads=threads, issue=issue)
+    return programs()[name].config().with_values(threads=threads, issue=issue)
 
 
 def _run(config: Config, image: MachineImage, cycles: int = MAX) -> tuple[MachineProcessor, float]:

@@ -13,19 +13,13 @@ from tests.few import FEW
 
 from headway.machine.config import Config
 from headway.machine.machine import Machine, Result
+from headway.machine.programs import programs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUEST = Path(__file__).parents[2] / "src/headway/machine/guest"
 _SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 SHAPES = _SHAPES[::4] if FEW else _SHAPES
 """Cores, threads of each, issue."""
-CONFIGURED = {
-    "uart-poll": "uart",
-    "uart-interrupt": "uart",
-    "interrupt-storm": "interrupt-storm",
-    "utilisation": "utilisation",
-}
-"""Programs that need a configuration, and which."""
 MAX_CYCLES = 50_000_000
 
 Shape = tuple[int, int, str]
@@ -38,11 +32,8 @@ def names() -> list[str]:
 
 def config_of(name: str, shape: Shape) -> Config:
     """The machine that an example asks for, in this shape."""
-    found = Config()
-    if name in CONFIGURED:
-        found = Config.from_toml(EXAMPLES / f"{CONFIGURED[name]}.toml")
     cores, threads, issue = shape
-    return found.with_values(cores=cores, threads=threads, issue=issue)
+    return programs()[name].config().with_values(cores=cores, threads=threads, issue=issue)
 
 
 def program(name: str, words: Mapping[str, int] | None = None) -> bytes:

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from tests.compiling import script
 from tests.machine.elves import RAM, WFI, Elf, jump
+from tests.machine.examples import EXAMPLES
 from tests.machine.programs import leave, loop, program, receive, semihost, send, switch
 
 from headway.views.json import schema
@@ -114,7 +115,10 @@ def test_a_standstill_is_one_sentence_after_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["run", "missing.elf"], "'missing.elf' cannot be opened (No such file or directory)"),
+        (["run", "./missing.elf"], "'./missing.elf' cannot be opened (No such file or directory)"),
+        (["run", "six-thread"], "'six-thread' is neither a file nor a program of the machine: give a name that"),
+        (["run", "sort.elf"], "headway machine list shows, such as sort"),
+        (["run", "\x1b[31m"], "'\\x1b[31m' is neither a file nor a program of the machine"),
         (["run", sys.executable], "is a 64-bit program: the machine has 32 bits"),
         (["run", "prog.elf", "--cores", "17"], "cores is 17: give a whole number from 1 to 16"),
         (
@@ -128,7 +132,7 @@ def test_a_standstill_is_one_sentence_after_the_report(tmp_path: Path) -> None:
         ),
         (["run", "prog.elf", "-o", "/nowhere/x"], "/nowhere/x cannot be written"),
         (["run", "prog.elf", "--max-cycles", "-1"], "not in the range"),
-        (["run"], "Missing argument 'ELF'"),
+        (["run"], "Missing argument 'PROGRAM'"),
         (["show", "--threads", "0"], "threads is 0: give a whole number from 1 to 8"),
         (["walk"], "No such command 'walk'"),
     ],
@@ -140,6 +144,60 @@ def test_a_mistake_is_one_sentence(elf: Path, argv: list[str], words: str) -> No
     assert words in done.stderr.decode()
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == b""
+
+
+def test_a_program_of_the_machine_runs_by_its_name_with_the_configuration_that_it_needs(tmp_path: Path) -> None:
+    named = headway("run", "uart-interrupt", "--json", cwd=tmp_path)
+    path, config = EXAMPLES / "uart-interrupt.elf", EXAMPLES / "uart.toml"
+    given = headway("run", path, "--config", config, "--json")
+    assert (named.returncode, named.stdout) == (0, given.stdout)
+    first, second = json.loads(named.stderr), json.loads(given.stderr)
+    assert (first.pop("command"), second.pop("command")) == (["uart-interrupt"], [str(path)])
+    assert first == second
+    assert named.stdout.endswith(b"uart-interrupt: 21 bytes, 0 wrong\n")
+
+
+def test_options_change_the_configuration_that_a_program_needs_and_a_file_replaces_it(tmp_path: Path) -> None:
+    changed = headway("run", "interrupt-storm", "--cores", "2", "--json")
+    assert changed.returncode == 0  # all 500 interrupts came
+    assert len(json.loads(changed.stderr)["processors"]) == 12
+    (tmp_path / "quiet.toml").write_text("cores = 1\n")
+    assert headway("run", "interrupt-storm", "--config", tmp_path / "quiet.toml").returncode == 1
+
+
+def test_a_program_of_the_machine_comes_before_a_file_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "sort").write_bytes(program(*leave(3)))
+    assert headway("run", "sort", cwd=tmp_path).returncode == 0
+    assert headway("run", "./sort", cwd=tmp_path).returncode == 3
+
+
+def test_list_has_every_program_in_80_columns() -> None:
+    lines = headway("list").stdout.decode().splitlines()
+    assert lines[0].split() == ["program", "threads", "harts", "shows"]
+    assert max(map(len, lines)) <= 80
+    rows = json.loads(headway("list", "--format", "json").stdout)
+    assert [row["program"] for row in rows] == [line.split()[0] for line in lines[1:]]
+    assert {(row["program"], row["threads"], row["harts"]) for row in rows} >= {
+        ("mutex", 6, "all"),
+        ("sort", None, "1"),
+    }
+
+
+def test_a_shell_completes_the_names_of_programs_and_then_files() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from headway.commands import main; main()"],
+        env={
+            **os.environ,
+            "_HEADWAY_COMPLETE": "bash_complete",
+            "COMP_WORDS": "headway machine run m",
+            "COMP_CWORD": "3",
+        },
+        capture_output=True,
+        check=True,
+    )
+    found = done.stdout.decode().split()
+    assert {"plain,mix", "plain,mutex", "plain,matmul"} < set(found)
+    assert found[-1] == "file,m"
 
 
 def test_show_prints_a_configuration_that_reads_back_as_the_same(tmp_path: Path) -> None:

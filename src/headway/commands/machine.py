@@ -1,4 +1,4 @@
-"""``headway machine``: run a program on the reference machine, and print the machine's configuration."""
+"""``headway machine``: run a program on the reference machine, list its own, and print the machine's configuration."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
+from click.shell_completion import CompletionItem
 
+from headway.cli.options import format_option
 from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.errors import HeadwayError
 from headway.machine.config import Config
+from headway.machine.programs import program_of, programs
 
 if TYPE_CHECKING:
+    from headway.machine.image import MachineImage
     from headway.machine.machine import Result
 
 __all__ = ["command"]
@@ -28,7 +32,9 @@ __all__ = ["command"]
 @click.group("machine")
 def command() -> None:
     """\b
-    headway machine run prog.elf --cores 2    threads' progress, to the cycle
+    headway machine list                      the programs that come with it
+    headway machine run six-threads           one of them: threads' progress
+    headway machine run prog.elf --cores 2    a program of your own
     headway machine show > my.toml            a configuration to start from
 
     The reference machine: a multi-threaded RISC-V processor with the progress unit in hardware (docs/machine.md).
@@ -54,9 +60,9 @@ def _configuration(function: Any) -> Any:
     return function
 
 
-def _config_of(config: str | None, received: str | None, **values: Any) -> Config:
-    """Return the configuration that the options ask for."""
-    found = Config() if config is None else Config.from_toml(config)
+def _config_of(config: str | None, received: str | None, otherwise: Config | None = None, **values: Any) -> Config:
+    """Return the configuration that the options ask for. Without ``config`` they change ``otherwise``."""
+    found = otherwise or Config() if config is None else Config.from_toml(config)
     if received is not None:
         found = replace(found, uart=replace(found.uart, input=received))
     return found.with_values(**values)
@@ -72,6 +78,38 @@ def _show(**chosen: Any) -> None:
     Print a configuration, every key with what it means. --config reads it back.
     """
     click.echo(_config_of(**chosen).to_toml(), nl=False)
+
+
+@command.command("list", short_help="list the programs that come with the machine")
+@format_option
+def _list(style: str) -> None:
+    """\b
+    headway machine list
+    headway machine list --format json
+
+    List the programs that come with the machine: what each shows, its threads on the guest kernel (none: it runs
+    without a kernel), and the harts that run it. headway machine run takes their names.
+    """
+    from headway.views.rows import print_rows
+
+    rows = [(p.name, p.threads, "all" if p.harts is None else str(p.harts), p.shows) for p in programs().values()]
+    print_rows(("program", "threads", "harts", "shows"), rows, style)
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a program, or the path of one."""
+    named = [CompletionItem(p.name, help=p.shows) for p in programs().values() if p.name.startswith(incomplete)]
+    return [*named, CompletionItem(incomplete, type="file")]
+
+
+def _program(name: str) -> tuple[MachineImage, Config]:
+    """Return the program and the configuration that it needs. A program of the machine comes before a file."""
+    if name not in programs() and (os.sep in name or os.path.exists(name)):
+        from headway.machine.image import MachineImage
+
+        return MachineImage.load(name), Config()
+    found = program_of(name)
+    return found.image(), found.config()
 
 
 @command.command("run", short_help="run a program to its end, and show its threads' progress")
@@ -97,7 +135,7 @@ def _show(**chosen: Any) -> None:
     metavar="N",
     help="List the N threads with most processor time, and the sum of the others.",
 )
-@click.argument("elf", metavar="ELF")
+@click.argument("name", metavar="PROGRAM", shell_complete=_complete)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
 @click.pass_context
 def _run(
@@ -112,25 +150,27 @@ def _run(
     verbose: bool,
     quiet: bool,
     limit: int,
-    elf: str,
+    name: str,
     arguments: tuple[str, ...],
     **chosen: Any,
 ) -> None:
     """\b
-    headway machine run prog.elf                      one core, six harts
+    headway machine run six-threads                   one core, six harts
     headway machine run prog.elf --cores 2 -v         every state, and the harts
     headway machine run prog.elf --json -o out.json   the same as JSON
     headway machine run prog.elf --cpu                use and speed of the harts
     headway machine run prog.elf --trace prog.hwt     trace every instruction
 
-    Run a RISC-V program (RV32IMAC, an ELF file) to its end, and show the progress of its threads in cycles.
+    Run a program to its end, and show the progress of its threads in cycles. PROGRAM is a name that headway machine
+    list shows, or the path of an ELF file (RISC-V, RV32IMAC). Give a file that has the name of a program as ./NAME.
 
     What the program writes, by the UART or by its host, goes to standard output. The report goes to standard error.
 
     The exit status is the program's; 125 if it cannot be run, does not end within --max-cycles or waits for ever; 130
     if Ctrl-C ended it, after the report.
     """
-    config = _config_of(**chosen)
+    image, needed = _program(name)
+    config = _config_of(**chosen, otherwise=needed)
     from headway.machine.machine import Machine
 
     with report_to(output) as stream, page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
@@ -139,7 +179,7 @@ def _run(
         console = _console(sys.stdout, shown)
         try:
             result = Machine(config).run(
-                elf,
+                image,
                 max_cycles=max_cycles,
                 input=cast(BinaryIO, _Input(sys.stdin.buffer, interrupts)) if sys.stdin is not None else None,
                 output=console,
@@ -151,7 +191,7 @@ def _run(
         finally:
             if shown is not None:
                 shown.hide()
-        argv = [elf, *arguments]
+        argv = [name, *arguments]
         with _written():
             if processors:
                 _report_processors(result, stream, argv, as_json=as_json, verbose=verbose, notes=not quiet)
@@ -159,14 +199,14 @@ def _run(
                 _report(result, stream, argv, as_json=as_json, verbose=verbose, limit=limit)
             stream.flush()
         if page is not None:
-            title, status = os.path.basename(elf), result.exit_status
+            title, status = os.path.basename(name), result.exit_status
             write_ledger_page(page, result.ledger, title=title, command=argv, exit_status=status)
     if result.ended == "stopped":
         context.exit(128 + signal.SIGINT)
     if result.ended == "limit":
-        raise HeadwayError(f"{elf} had not ended after {result.cycles} cycles: give it more with --max-cycles")
+        raise HeadwayError(f"{name} had not ended after {result.cycles} cycles: give it more with --max-cycles")
     if result.ended == "standstill":
-        raise HeadwayError(f"{elf}: every hart waits at cycle {result.cycles}, and nothing can wake one")
+        raise HeadwayError(f"{name}: every hart waits at cycle {result.cycles}, and nothing can wake one")
     context.exit(_exit_status(result.exit_status or 0))
 
 

@@ -77,6 +77,7 @@ OPTIONS = [
     ("recording", ["top", "run.hw"]),
     ("recording", ["top", "--plain", "run.hw"]),
     ("recording", ["query", "--questions"]),
+    ("recording", ["machine", "run", "-q", "-o", "{tmp}/run.hw", str(EXAMPLES / "crc32.elf")]),
     ("otlp", ["serve", "--otlp", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "-d", "0.1", "--", "true"]),
     ("trace", ["trace", "export", str(EXAMPLES / "sleepers.hwt"), "-o", "{tmp}/out.pftrace"]),
     ("trace", ["trace", "decode", "{tmp}"]),

@@ -56,16 +56,16 @@ def test_run_shows_the_threads_and_ends_as_the_program_does(elf: Path) -> None:
     assert any(line.startswith("in cycles, of ") for line in lines)
 
 
-def test_json_is_what_the_schema_says_and_reads_back(elf: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    done = headway("run", elf, "--json", "-o", out, "--cores", "2", "--issue", "skip", "--", "x", "-y")
-    assert (done.returncode, done.stdout, done.stderr) == (3, TEXT, b"")
-    document = json.loads(out.read_text())
+def test_json_is_what_the_schema_says_and_reads_back(elf: Path) -> None:
+    done = headway("run", elf, "--json", "--cores", "2", "--issue", "skip", "--", "x", "-y")
+    assert (done.returncode, done.stdout) == (3, TEXT)
+    text = done.stderr.decode()
+    document = json.loads(text)
     jsonschema.validate(document, schema())
     assert (document["source"], document["unit"], document["time_unit"]) == ("machine", "cycles", "cycles")
     assert (document["command"], document["exit_status"]) == ([str(elf), "x", "-y"], 3)
     assert len(document["processors"]) == 12
-    saved = from_documents([out.read_text()], "out.json")
+    saved = from_documents([text], "out.json")
     assert saved.unit == "cycles"
     assert [t.name for t in saved.threads] == [t["name"] for t in document["threads"]]
 
@@ -130,7 +130,9 @@ def test_a_standstill_is_one_sentence_after_the_report(tmp_path: Path) -> None:
             ["run", "prog.elf", "--input", "missing"],
             "'missing' cannot be opened (No such file or directory): give a file for uart.input",
         ),
-        (["run", "prog.elf", "-o", "/nowhere/x"], "/nowhere/x cannot be written"),
+        (["run", "prog.elf", "-o", "/nowhere/x.hw"], "the recording '/nowhere/x.hw' cannot be made"),
+        (["run", "prog.elf", "-o", "there.hw"], "the recording 'there.hw' is there already"),
+        (["run", "prog.elf", "-o", "out.json"], "'out.json' is not named like one: give NAME.hw"),
         (["run", "prog.elf", "--max-cycles", "-1"], "not in the range"),
         (["run"], "Missing argument 'PROGRAM'"),
         (["show", "--threads", "0"], "threads is 0: give a whole number from 1 to 8"),
@@ -139,6 +141,7 @@ def test_a_standstill_is_one_sentence_after_the_report(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_one_sentence(elf: Path, argv: list[str], words: str) -> None:
     (elf.parent / "bad.toml").write_text("[l1d]\nways = 3\n")
+    (elf.parent / "there.hw").write_text("a file")
     done = headway(*argv, cwd=elf.parent)
     assert done.returncode == 125
     assert words in done.stderr.decode()

@@ -34,7 +34,8 @@ def html_option(function: Any) -> Any:
     )(function)
 
 
-_NO_TIMELINE = "it needs every transition: headway record -o NAME.hw, then headway report NAME.hw --html FILE"
+_RECORDERS = {"ns": "headway record -o NAME.hw", "cycles": "headway machine run PROGRAM -o NAME.hw"}
+"""What makes a recording, by the time unit of a ledger."""
 
 
 @contextmanager
@@ -66,12 +67,13 @@ def write_ledger_page(
     from headway.views.html.document import Subject
     from headway.views.html.page import write_page
 
+    recorder = _RECORDERS[ledger.time_unit]
     subject = Subject(
         title=title,
         command=command,
         exit_status=exit_status,
         advice=advice,
-        no_timeline=_NO_TIMELINE if ledger.time_unit == "ns" else "",
+        no_timeline=f"it needs every transition: {recorder}, then headway report NAME.hw --html FILE",
     )
     write_page(stream, ledger, subject)
 

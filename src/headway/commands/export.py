@@ -101,7 +101,7 @@ def command(
 
     Of a profile (headway profile -o) the formats speedscope, folded and pprof have its stacks. Weights are in ns, and
     the innermost frame is the state; --index and --state select a part. Of other recordings these formats have the
-    exact time of every state.
+    exact time of every state, of the reference machine in cycles.
     """
     need("recording")
     narrowed = part is not None or state is not None

@@ -15,9 +15,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from headway.cli.options import format_option
-from headway.cli.output import report_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.progress_bar import ProgressBar, progress_bar
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.machine.config import Config
 from headway.machine.programs import program_of, programs
@@ -117,7 +117,12 @@ def _program(name: str) -> tuple[MachineImage, Config]:
 @click.option(
     "--max-cycles", type=click.IntRange(min=0), metavar="N", help="Stop after this many cycles, with exit status 125."
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="NAME.hw",
+    help="Record every transition to the folder NAME.hw, which must not exist (headway record).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema; with --cpu headway schema cpu).")
 @html_option
 @click.option(
@@ -157,7 +162,8 @@ def _run(
     """\b
     headway machine run six-threads                   one core, six harts
     headway machine run prog.elf --cores 2 -v         every state, and the harts
-    headway machine run prog.elf --json -o out.json   the same as JSON
+    headway machine run prog.elf --json 2> out.json   the same as JSON
+    headway machine run prog.elf -o run.hw            and every transition
     headway machine run prog.elf --cpu                use and speed of the harts
     headway machine run prog.elf --trace prog.hwt     trace every instruction
 
@@ -171,9 +177,12 @@ def _run(
     """
     image, needed = _program(name)
     config = _config_of(**chosen, otherwise=needed)
+    if output is not None:
+        _check_recording(output)
     from headway.machine.machine import Machine
 
-    with report_to(output) as stream, page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
+    stream = sys.stderr
+    with page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
         line = None if quiet else progress_bar(max_cycles)
         shown = None if line is None else _Progress(line)
         console = _console(sys.stdout, shown)
@@ -187,6 +196,7 @@ def _run(
                 arguments=arguments,
                 progress=lambda cycles, instructions: _go_on(shown, interrupts, cycles, instructions),
                 trace=trace,
+                recording=output,
             )
         finally:
             if shown is not None:
@@ -198,6 +208,8 @@ def _run(
             else:
                 _report(result, stream, argv, as_json=as_json, verbose=verbose, limit=limit)
             stream.flush()
+        if output is not None and not (quiet or as_json):
+            say(_summary(output, result))
         if page is not None:
             title, status = os.path.basename(name), result.exit_status
             write_ledger_page(page, result.ledger, title=title, command=argv, exit_status=status)
@@ -208,6 +220,26 @@ def _run(
     if result.ended == "standstill":
         raise HeadwayError(f"{name}: every hart waits at cycle {result.cycles}, and nothing can wake one")
     context.exit(_exit_status(result.exit_status or 0))
+
+
+def _check_recording(output: str) -> None:
+    """Refuse the name of a file: a report goes to standard error, and into a file by the shell."""
+    if not output.rstrip(os.sep).endswith(".hw"):
+        raise click.UsageError(
+            f"-o makes a recording, and {output!a} is not named like one: give NAME.hw, or redirect the report with 2>"
+        )
+
+
+def _summary(path: str, result: Result) -> str:
+    """Return what was recorded, as one line."""
+    from headway.recording.reader import Recording
+    from headway.views.losses import named_losses
+
+    with Recording(path) as recording:
+        rows, number = recording.rows, len(recording.threads())
+    threads = "1 thread" if number == 1 else f"{number:,} threads"
+    lost = named_losses(result.ledger.losses) or 0
+    return f"{ascii(path)[1:-1]} has {rows:,} transitions of {threads} in {result.cycles:,} cycles; lost: {lost}"
 
 
 class _Interrupts:

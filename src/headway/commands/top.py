@@ -259,14 +259,21 @@ def _show_saved(path: str, interval: float | None, look: _Look, *, screen: bool)
         from headway.recording.reader import Recording
 
         with Recording(path) as recording:
+            _check_interval(path, interval, recording.document.ledger.time_unit)
             _print_once(recording.kept_ledger() or recording.ledger(), look.listed)
         return
     from headway.recording.clock import boot
     from headway.recording.intervals import RecordedIntervals
 
     with RecordedIntervals(path, None if interval is None else round(interval * 1e9)) as intervals:
-        here = intervals.boot == boot()
+        _check_interval(path, interval, intervals.time_unit)
+        here = intervals.boot != "" and intervals.boot == boot()
         _run(look.app(intervals, facilities() if here else Facilities(), here=here))
+
+
+def _check_interval(path: str, interval: float | None, unit: str) -> None:
+    if interval is not None and unit == "cycles":
+        raise click.UsageError(f"{path} is in cycles, and -I is in milliseconds: leave out -I")
 
 
 def _run(app: TopApp) -> None:

@@ -1,7 +1,7 @@
 """The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
 The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
-structures, clocks, decode, trace, code, memory, accounts, turns, power, protection, devices, events, traps, csrs,
+structures, clocks, decode, trace, code, memory, transitions, accounts, turns, power, protection, devices, events, traps, csrs,
 execute.
 """
 
@@ -18,7 +18,8 @@ from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport grant
 from .power cimport start_hart
-from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Thread
+from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Row, Thread
+from .transitions cimport tell_account, tell_away, tell_span
 from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
 from .turns cimport new_turn
 
@@ -324,7 +325,7 @@ cdef class MachineProcessor:
             m.sources_count += 1
         m.smi_next = NEVER
         if config.smi.ticks:
-            m.smi_next = config.smi.at
+            m.smi_first = m.smi_next = config.smi.at
             m.smi_every = config.smi.every
             m.smi_ticks = config.smi.ticks
 
@@ -352,6 +353,7 @@ cdef class MachineProcessor:
             free(m.loaded[i].bytes)
         free(m.threads_seen)
         free(m.log.entries)
+        free(m.rows.entries)
         free(m.by_block)
         free_cache(&m.l2)
         if m.pages != NULL:
@@ -673,6 +675,63 @@ cdef class MachineProcessor:
         for i in range(self.m.log.count):
             one = &self.m.log.entries[i]
             found.append((one.hart, one.cycle, one.cycles, one.address, one.what))
+        return found
+
+    def record(self) -> None:
+        """Keep rows of what every hart and thread does from now on. Call it before the machine starts."""
+        cdef int i
+        self.m.rows.on = 1
+        for i in range(self.m.harts_count):
+            self.m.harts[i].processor_cell.open = i + 1
+
+    def end_record(self) -> None:
+        """Keep the rows of what every hart and thread is doing now, as if it ended now. Nothing may run afterwards."""
+        cdef Machine* m = self.m
+        cdef Thread* t
+        cdef int i
+        for i in range(m.harts_count):
+            tell_span(m, &m.harts[i], m.now, True)
+            tell_account(m, &m.harts[i].account, m.now, NULL)
+        for i in range(m.threads_count):
+            t = m.threads_seen[i]
+            if t.end < 0:
+                if t.hart < 0:
+                    tell_away(m, t, m.now, NULL)
+                tell_account(m, &t.account, m.now, t)
+        m.rows.on = 0
+        if m.stop == STOP_NO_MEMORY:
+            raise MemoryError
+
+    @property
+    def waiting(self) -> int:
+        """The number of rows that `recorded` would return."""
+        return self.m.rows.count
+
+    def recorded(self) -> bytes:
+        """Return the rows since the last call, as an array of `headway.machine.recording.ROW`."""
+        found = (<char*>self.m.rows.entries)[: self.m.rows.count * <int64_t>sizeof(Row)] if self.m.rows.count else b""
+        self.m.rows.count = 0
+        return found
+
+    def seen(self, first: int = 0) -> list:
+        """Return the threads from number ``first`` on, in order of birth, and what each is doing.
+
+        Each is (id, name, birth, end or -1, whether it is a hart without a kernel, hart or -1, state number, since).
+        """
+        cdef Machine* m = self.m
+        cdef Thread* t
+        cdef Hart* h
+        cdef int i
+        found = []
+        for i in range(first, m.threads_count):
+            t = m.threads_seen[i]
+            name = (<char*>t.name)[:32].split(b"\0")[0]
+            known = (t.id, name, t.birth, t.end, not t.block)
+            if t.hart >= 0:
+                h = &m.harts[t.hart]
+                found.append((*known, t.hart, h.state, h.told))
+            else:
+                found.append((*known, -1, t.away, t.since))
         return found
 
     def block_image(self) -> bytes:

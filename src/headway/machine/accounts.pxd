@@ -13,6 +13,7 @@ from .architecture cimport *
 from .clocks cimport clock_at, end_tick
 from .code cimport forget_code
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
+from .transitions cimport ends, tell_account, tell_away, tell_correction, tell_entry, tell_span
 
 cdef enum:
     MAX_SOFTWARE_THREADS = 1 << 16
@@ -184,6 +185,8 @@ cdef inline int state_of(Machine* m, Hart* h) noexcept nogil:
 cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, bint anew) noexcept nogil:
     """Put the hart into the state from the cycle on; `anew` tells whether this counts as an entry or as a return."""
     settle(m, c, h, cycle)
+    if m.rows.on:
+        tell_span(m, h, h.since_tick, not anew or ends(h, state))
     h.state = state
     h.mode = m.modes[state]
     find_cells(m, h)
@@ -191,6 +194,8 @@ cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, b
         h.processor_cell.count += 1
         if h.cell != NULL:
             h.cell.count += 1
+        if m.rows.on:
+            tell_entry(m, h)
         if h.monitor:
             add_word(m, h.monitor + 32 * <uint32_t>state + 16, 1)
 
@@ -222,6 +227,8 @@ cdef inline void correct(Machine* m, Core* c, Hart* h) noexcept nogil:
     if h.thread != NULL:
         move_overhead(m, &h.thread.account, h.state, amount, amount * 16 // c.clock.speed)
     find_cells(m, h)
+    if m.rows.on:
+        tell_correction(m, h, amount * 16 // c.clock.speed)
 
 
 cdef inline void move_overhead(Machine* m, Account* account, int state, int64_t cycles, int64_t time) noexcept nogil:
@@ -259,6 +266,7 @@ cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t 
         return NULL
     t.block = block
     t.id = id
+    t.number = m.threads_count
     t.birth = birth
     t.since = birth
     t.end = -1
@@ -278,6 +286,8 @@ cdef inline void begin_hart_thread(Machine* m, Hart* h) noexcept nogil:
     find_cells(m, h)
     h.cell.count += 1
     h.processor_cell.count += 1
+    if m.rows.on:
+        tell_entry(m, h)
 
 
 cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexcept nogil:
@@ -285,14 +295,18 @@ cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexce
     t.hart = -1
     if reason == 31:
         t.end = tick
+        if m.rows.on:
+            tell_account(m, &t.account, tick, t)
         return
     t.away = LEFT + reason
     t.since = tick
     cell_of(m, &t.account, t.away).count += 1
 
 
-cdef inline void come_back(Machine* m, Thread* t, int64_t tick) noexcept nogil:
-    """Charge the time since the thread went away, or since it was woken."""
+cdef inline void come_back(Machine* m, Thread* t, int64_t tick, Hart* by) noexcept nogil:
+    """Charge the time since the thread went away, or since it was woken. ``by``: the hart that wakes it; NULL: none."""
+    if m.rows.on:
+        tell_away(m, t, tick, by)
     cell_of(m, &t.account, t.away).time += tick - t.since
     t.since = tick
 
@@ -347,8 +361,8 @@ cdef inline Thread* thread_of(Machine* m, uint32_t block, int64_t tick) noexcept
     return t
 
 
-cdef inline void wake(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
-    """Do hwwake: make the thread of the block ready from the tick on."""
+cdef inline void wake(Machine* m, Hart* by, uint32_t block, int64_t tick) noexcept nogil:
+    """Do hwwake, which a hart has written: make the thread of the block ready from the tick on."""
     cdef Thread* t = thread_of(m, block, tick)
     if t == NULL:
         return
@@ -356,7 +370,7 @@ cdef inline void wake(Machine* m, uint32_t block, int64_t tick) noexcept nogil:
         m.lost_wakes += 1
         return
     if t.away != LEFT:
-        come_back(m, t, tick)
+        come_back(m, t, tick, by)
         t.away = LEFT
         cell_of(m, &t.account, LEFT).count += 1
 
@@ -374,6 +388,9 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         memcpy(at + 68, &h.signals, 4)
         memcpy(at + 72, &h.polled, 4)
         forget_code(m, h.block, 76)
+    if m.rows.on:
+        # The trap in which a kernel switches has ended for the thread. The thread's own regions go on when it is back.
+        tell_span(m, h, tick, EXCEPTION <= h.state <= MACHINE_MODE)
     if h.thread != NULL:
         go_away(m, h.thread, tick, 31 if not h.block else <int>h.leave)
         h.thread = NULL
@@ -391,7 +408,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
             h.thread = NULL
             m.lost_threads += 1
         if h.thread != NULL:
-            come_back(m, h.thread, tick)
+            come_back(m, h.thread, tick, NULL)
             h.thread.hart = h.number
     else:
         memset(h.counters, 0, 64)

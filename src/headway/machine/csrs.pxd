@@ -328,7 +328,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
     elif number == 0x7C5:
         if value & 7 or not in_ram(m, value, 128):
             return False
-        wake(m, value, end_tick(c, after))
+        wake(m, h, value, end_tick(c, after))
     elif number == 0x7C6:
         if value & 7 or value and not in_ram(m, value, 8192):
             return False

@@ -10,7 +10,16 @@ from dataclasses import replace
 
 from headway.model import EXACT, Cell, Counted, Ledger, Overhead, Processor, Thread, Window
 
-__all__ = ["EVENTS", "RawCell", "RawThread", "ledger_of"]
+__all__ = [
+    "EVENTS",
+    "RawCell",
+    "RawThread",
+    "ledger_of",
+    "negative_times",
+    "process_of",
+    "thread_ids",
+    "thread_name",
+]
 
 EVENTS = (
     "stall.data",
@@ -32,7 +41,6 @@ _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "ex
 _OVERHEAD = "overhead"
 _HARTS_FROM = 1000
 _PROGRAM, _NOBODY = 1, 0
-"""Process ids: threads belong to the program, a hart without a thread belongs to no process."""
 
 
 def ledger_of(
@@ -43,31 +51,23 @@ def ledger_of(
     names: Mapping[int, str],
     losses: Mapping[str, int],
 ) -> Ledger:
-    """Return the ledger of a run of ``until`` ticks; ``names`` has the name of every state.
-
-    A software thread has the id from its thread block. The time in which hart N ran without a thread is in a row
-    ``hart N``; its id is N above a multiple of 1000 that no thread's id reaches. If a program gives the same id to
-    threads born at the same tick, the later ones get ids above these.
-    """
+    """Return the ledger of a run of ``until`` ticks; ``names`` has the name of every state."""
     raw = list(threads)
-    first = (max((number for number, _, _, _, hart, _ in raw if not hart), default=0) // _HARTS_FROM + 1) * _HARTS_FROM
-    spare = first + max((number for number, _, _, _, hart, _ in raw if hart), default=0) + 1
-    found: dict[tuple[int, int], Thread] = {}
-    for number, name, birth, end, hart, cells in raw:
-        tid = first + number if hart else number
-        if (tid, birth) in found:
-            tid, spare = spare, spare + 1
+    found = []
+    for tid, (number, name, birth, end, hart, cells) in zip(thread_ids([_identity(t) for t in raw]), raw, strict=True):
         last = until if end < 0 else end
-        found[tid, birth] = Thread(
-            tid=tid,
-            pid=_NOBODY if hart else _PROGRAM,
-            name=f"hart {number}" if hart else name.decode("utf-8", "surrogateescape"),
-            birth=birth,
-            start=birth,
-            end=None if end < 0 else end,
-            until=last,
-            span=last - birth,
-            states=_states(cells, names),
+        found.append(
+            Thread(
+                tid=tid,
+                pid=process_of(hart),
+                name=thread_name(number, name, hart),
+                birth=birth,
+                start=birth,
+                end=None if end < 0 else end,
+                until=last,
+                span=last - birth,
+                states=_states(cells, names),
+            )
         )
     done = tuple(Processor(number, until, _states(cells, names)) for number, cells in processors)
     cost = sum(cell.time for p in done for state, cell in p.states.items() if state == _OVERHEAD)
@@ -75,7 +75,7 @@ def ledger_of(
     return Ledger(
         source="machine",
         window=Window(0, until),
-        threads=tuple(found[key] for key in sorted(found)),
+        threads=tuple(sorted(found, key=lambda thread: thread.key)),
         processors=done,
         precision=EXACT,
         losses=dict(losses),
@@ -87,12 +87,56 @@ def ledger_of(
     )
 
 
-def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cell]:
+def _identity(thread: RawThread) -> tuple[int, int, bool]:
+    number, _, birth, _, hart, _ = thread
+    return number, birth, hart
+
+
+def thread_ids(threads: Sequence[tuple[int, int, bool]]) -> list[int]:
+    """Return the ids of threads, of which each is (id in its block or number of its hart, birth, whether it is a hart).
+
+    A software thread has the id from its thread block. What hart N does without a thread has the id N above a multiple
+    of 1000 that no thread's id reaches. If a program gives the same id to threads born at the same tick, the later ones
+    get ids above these.
+    """
+    first = (max((number for number, _, hart in threads if not hart), default=0) // _HARTS_FROM + 1) * _HARTS_FROM
+    spare = first + max((number for number, _, hart in threads if hart), default=0) + 1
+    found: dict[tuple[int, int], None] = {}
+    for number, birth, hart in threads:
+        tid = first + number if hart else number
+        if (tid, birth) in found:
+            tid, spare = spare, spare + 1
+        found[tid, birth] = None
+    return [tid for tid, _ in found]
+
+
+def thread_name(number: int, name: bytes, hart: bool) -> str:
+    """Return the name of a thread, or of a hart without one."""
+    return f"hart {number}" if hart else name.decode("utf-8", "surrogateescape")
+
+
+def process_of(hart: bool) -> int:
+    """Return the process id of a thread: all belong to the program, a hart without a thread to no process."""
+    return _NOBODY if hart else _PROGRAM
+
+
+def negative_times(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, int]:
+    """Return the times below 0, by state: how far corrections exceed what their states have so far."""
+    found = _summed(cells, names)
+    return {name: cell.time for name, cell in found.items() if cell.time < 0}
+
+
+def _summed(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cell]:
     found: dict[str, Cell] = {}
     for number, time, cycles, instructions, count, stall, memory, external, lost in cells:
         name, events = names[number], dict(zip(EVENTS, lost, strict=True))
         cell = Cell(time, count, cycles, instructions, stall, memory, external, events)
         found[name] = found[name] + cell if name in found else cell
+    return found
+
+
+def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cell]:
+    found = _summed(cells, names)
     for name, cell in found.items():
         if cell.time < 0 or (cell.cycles or 0) < 0:
             found[name], found[_OVERHEAD] = _given_back(cell, found[_OVERHEAD])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from headway.errors import HeadwayError
-from headway.extras import explained
+from headway.extras import explained, need
 from headway.model import Cell, Ledger
 from headway.trace.threads.container import MachineShape, TraceFileWriter, digest_of
 
@@ -28,6 +28,7 @@ from .states import name_states
 
 if TYPE_CHECKING:
     from ._processor import MachineProcessor
+    from .recording import RunRecorder
 
 __all__ = ["Machine", "Result"]
 
@@ -97,6 +98,7 @@ class Machine:
         arguments: Sequence[str] = (),
         progress: Progress | None = None,
         trace: BinaryIO | None = None,
+        recording: str | os.PathLike[str] | None = None,
     ) -> Result:
         """Run a program to its end, or for ``max_cycles`` ticks.
 
@@ -106,9 +108,11 @@ class Machine:
         the program writes to its host, as it comes; ``errors`` receives what the program writes to descriptor 2.
         ``arguments`` follow the program's name on its command line. ``progress`` is called from time to time with the
         ticks and the instructions so far; if it returns true, the run stops there. ``trace`` receives the output of
-        the trace units as a trace file (docs/trace-format.md); giving it switches them on.
+        the trace units as a trace file (docs/trace-format.md); giving it switches them on. ``recording`` is the folder
+        of a recording that is made of the run (docs/recordings.md); it must not exist.
 
-        Raises HeadwayError if the program cannot be run, or if it makes a request of its host that makes no sense.
+        Raises HeadwayError if the program cannot be run, if it makes a request of its host that makes no sense, or if
+        the recording cannot be written.
         """
         if max_cycles is not None and (isinstance(max_cycles, bool) or not 0 <= max_cycles <= _LATEST):
             raise HeadwayError(f"max_cycles is {shown(max_cycles)}: give a whole number from 0 to {_LATEST}")
@@ -121,12 +125,23 @@ class Machine:
         for segment in image.segments:
             processor.write(segment.address, segment.data)
         traced = None if trace is None else TraceFileWriter(trace, _shape(config, image))
-        run = _Run(processor, config, image, Console(input, output, errors), arguments, traced)
-        run.go(_LATEST if max_cycles is None else max_cycles, progress)
-        run.end_trace()
-        if config.block.save:
-            _save(config.block.image, processor.block_image())
-        return run.result()
+        names = name_states(image.names, config.ranges)
+        recorder = None
+        if recording is not None:
+            recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
+        run = _Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder)
+        try:
+            run.go(_LATEST if max_cycles is None else max_cycles, progress)
+            run.end_trace()
+            if config.block.save:
+                _save(config.block.image, processor.block_image())
+            result = run.result()
+            if recorder is not None:
+                recorder.close(result.ledger, result.exit_status)
+        finally:
+            if recorder is not None:
+                recorder.abandon()
+        return result
 
 
 class _Run:
@@ -137,12 +152,14 @@ class _Run:
         processor: MachineProcessor,
         config: Config,
         image: MachineImage,
+        names: Mapping[int, str],
         console: Console,
         arguments: Sequence[str],
         traced: TraceFileWriter | None,
+        recorder: RunRecorder | None,
     ) -> None:
         self._processor, self._config, self._image, self._console = processor, config, image, console
-        self._traced = traced
+        self._names, self._traced, self._recorder = names, traced, recorder
         self._host = Host(
             processor,
             console,
@@ -186,6 +203,8 @@ class _Run:
         self._sent(self._processor.transmitted())
         if not self._config.trace.buffer:
             self._keep_trace()
+        if self._recorder is not None:
+            self._recorder.take()
 
     def _keep_trace(self) -> None:
         if self._traced is not None:
@@ -214,7 +233,7 @@ class _Run:
             processor.threads(),
             processor.processors(),
             until=processor.now,
-            names=name_states(self._image.names, self._config.ranges),
+            names=self._names,
             losses=processor.losses,
         )
         found = Result(
@@ -308,6 +327,19 @@ def _processor(config: Config) -> MachineProcessor:
         return MachineProcessor(config)
     except MemoryError:
         raise HeadwayError("there is not enough memory for this machine: give it less memory.ram") from None
+
+
+def _recorder(
+    path: str | os.PathLike[str],
+    processor: MachineProcessor,
+    config: Config,
+    names: Mapping[int, str],
+    command: Sequence[str],
+) -> RunRecorder:
+    need("recording")
+    from .recording import recorder_to
+
+    return recorder_to(path, processor, config, names, command)
 
 
 def _save(path: str, contents: bytes) -> None:

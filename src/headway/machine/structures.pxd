@@ -1,6 +1,6 @@
 """The structures of the machine: harts, cores, caches, the bus, devices, and the cells that time is charged to."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from headway.riscv.decode cimport Decoded
 from headway.trace.threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
@@ -14,6 +14,8 @@ ctypedef struct Cell:
     int64_t count
     int64_t lost[REASONS]
     # ^ Cycles in which nothing was issued, by reason.
+    int32_t open
+    # ^ While a recording is made: the hart + 1 on which an occurrence began that no row has counted yet; 0: none.
 
 ctypedef struct Account:
     # ^ The cells of a thread or processor. Most have few states, so ``index`` maps a state to its cell's number + 1, 0: none.
@@ -26,6 +28,8 @@ ctypedef struct Thread:
     # ^ A software thread, identified by its block in RAM. Block 0: the code that a hart runs before its first block.
     uint32_t block
     uint32_t id
+    int32_t number
+    # ^ Its place among the machine's threads.
     uint8_t name[32]
     int64_t birth
     int64_t end
@@ -178,6 +182,27 @@ ctypedef struct Logged:
     uint16_t hart
     uint16_t what
 
+ctypedef struct Row:
+    # ^ A row of a recording (docs/recordings.md).
+    int64_t time
+    int64_t duration
+    int64_t taken
+    int32_t thread
+    # ^ Number of the thread; -1: none.
+    int32_t count
+    int32_t waker
+    int16_t cpu
+    # ^ The hart; -1: none.
+    uint8_t state
+    uint8_t waker_state
+
+ctypedef struct Rows:
+    # ^ Rows that nobody has taken yet.
+    int32_t on
+    Row* entries
+    int64_t count
+    int64_t room
+
 ctypedef struct Loaded:
     # ^ A part of the program as it was loaded.
     uint32_t start
@@ -292,6 +317,8 @@ ctypedef struct Hart:
     int64_t since
     # ^ The cycle up to which the cells are complete.
     int64_t since_tick
+    int64_t told
+    # ^ While a recording is made: the tick up to which its rows are complete.
     int64_t since_instret
     int64_t since_stolen
     # ^ Ticks of system-management interrupts up to then; the next field is their number.
@@ -484,6 +511,8 @@ ctypedef struct Machine:
     int64_t block_latency
     int64_t block_each
 
+    int64_t smi_first
+    # ^ When the first system-management interrupt comes; the next field is when the next one does.
     int64_t smi_next
     int64_t smi_every
     int64_t smi_ticks
@@ -499,6 +528,7 @@ ctypedef struct Machine:
     # ^ Hash table with open addressing: the index + 1 of a thread by its block.
     int32_t by_block_room
     Log log
+    Rows rows
     Loaded loaded[16]
     # ^ The program as it was loaded, if there is a trace unit; MAX_LOADED entries.
     int32_t loaded_count
@@ -508,3 +538,5 @@ ctypedef struct Machine:
     int64_t lost_wakes
     Cell nowhere
     # ^ Takes charges when no memory is left for a cell. It is never read, because the machine stops then.
+    Row no_row
+    # ^ The same for rows.

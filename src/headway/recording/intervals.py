@@ -54,6 +54,8 @@ class RecordedIntervals:
             self._open = recording.open_states()
             self.boot = recording.document.boot
             """The boot and machine that it was recorded on (`Document.boot`)."""
+            self.time_unit = recording.document.ledger.time_unit
+            """The unit of the intervals' length: ``ns`` or ``cycles``."""
             command = recording.document.command
         self.title = path if command is None else f"{path}: {' '.join(command)}"
         """The path and command of the recording. The text is not sanitised for a terminal."""

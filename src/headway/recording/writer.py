@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from headway.errors import HeadwayError
 from headway.model import Batch, Ledger, OpenState, ThreadSeen, Transitions
 
-from .clock import read_anchor
+from .clock import Anchor, read_anchor
 from .document import Document
 from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, UNTIL, part_name
 from .kept import KeptPart, KeptParts
@@ -102,8 +102,9 @@ class RecordingWriter:
             rows = min(rows, max(most_bytes // (8 * LARGEST_ROW), 1))
         self._most_rows, self._seconds = rows, seconds
         self._kept = KeptParts(most_bytes, longest)
-        anchors = (*document.anchors, read_anchor())
-        self._document = replace(document, anchors=anchors, limited=self._kept.limited)
+        self._timed = document.ledger.time_unit == "ns"
+        """Whether times are those of this machine's clock, which anchors tie to the time of day."""
+        self._document = replace(document, anchors=(*document.anchors, *self._anchors()), limited=self._kept.limited)
         self._target = Target(path, self._document.text(), _TABLES)
         self._part: _Part | None = None
         self._parts = 0
@@ -220,7 +221,7 @@ class RecordingWriter:
             parts=self._parts,
             dropped_parts=self._kept.dropped,
             complete_from=self._kept.start,
-            anchors=(*self._document.anchors[:MAX_ANCHORS], read_anchor()),
+            anchors=(*self._document.anchors[:MAX_ANCHORS], *self._anchors()),
         )
         self._write_document()
 
@@ -269,8 +270,10 @@ class RecordingWriter:
         # Losses are repeated only when they have increased.
         fresh = here if losses != self._losses else replace(here, losses={})
         files.update(self._beside(fresh, all_tables=not part.number))
-        anchor = read_anchor()
-        more = {BESIDE: ",".join(files), ANCHOR: f"{anchor.monotonic} {anchor.realtime} {anchor.uncertainty}"}
+        anchors = self._anchors()
+        more = {BESIDE: ",".join(files)}
+        for anchor in anchors:
+            more[ANCHOR] = f"{anchor.monotonic} {anchor.realtime} {anchor.uncertainty}"
         if part.last:
             more[LAST] = "1"
         rows = encode(table, {**_about(here, table), **{name: text.encode() for name, text in more.items()}}, short)
@@ -292,7 +295,7 @@ class RecordingWriter:
         self._kept.add(replace(here, sizes=sizes, rows=table.num_rows))
         self._losses, self._end = losses, part.end
         if len(self._document.anchors) < MAX_ANCHORS:
-            self._document = replace(self._document, anchors=(*self._document.anchors, anchor))
+            self._document = replace(self._document, anchors=(*self._document.anchors, *anchors))
 
     def _keep(self, event: _Event) -> None:
         ledger = replace(event.ledger, window=self._document.ledger.window)
@@ -386,6 +389,10 @@ class RecordingWriter:
         if self._failure is not None:
             raise self._explained(self._failure) from None
 
+    def _anchors(self) -> tuple[Anchor, ...]:
+        """Return an anchor of now. The clock of the reference machine has none."""
+        return (read_anchor(),) if self._timed else ()
+
     def _write_document(self) -> None:
         try:
             self._target.write_document(self._document.text())
@@ -396,11 +403,13 @@ class RecordingWriter:
         if not isinstance(error, OSError):
             return error
         words = f"the recording {self.path!a} cannot be continued ({error.strerror or error}); "
-        seconds = (self._end - self._document.ledger.window.start) / 1e9
-        if not seconds:
+        time = self._end - self._document.ledger.window.start
+        if not time:
             return HeadwayError(f"{words}nothing of it can be read: make room, or give another place with -o")
+        if not self._timed:
+            return HeadwayError(f"{words}its first {time:,} cycles are there and can be read: make room")
         return HeadwayError(
-            f"{words}its first {seconds:.3f} s are there and can be read: make room, or limit it with --max-size"
+            f"{words}its first {time / 1e9:.3f} s are there and can be read: make room, or limit it with --max-size"
         )
 
 

@@ -175,8 +175,9 @@ def find_end(rows: Rows, *, command: bool, tid: int | None = None) -> End:
     lives = np.flatnonzero(np.diff(rows.first))
     if not len(lives):
         raise HeadwayError("the recording has no row of a thread, so there is nothing to follow: record for longer")
-    # The process that becomes the command is the first one that is measured.
-    leader = min((rows.threads[place].birth, place) for place in lives.tolist())[1]
+    # The process that becomes the command is the first one that is measured. On the reference machine harts run without
+    # a process until a kernel gives them a thread.
+    leader = min((not rows.threads[place].pid, rows.threads[place].birth, place) for place in lives.tolist())[2]
     if tid is not None:
         chosen = [place for place in lives.tolist() if rows.threads[place].tid == tid]
         if not chosen:

@@ -110,13 +110,15 @@ def pprof(profile: Profile, realtime: int | None = None) -> bytes:
     """Return the file's bytes. ``realtime``: ns since 1970 at the window's start, if it is known."""
     message = message_types()["Profile"]()
     text = _Texts()
-    for kind, unit in (("samples", "count"), ("time", "nanoseconds")):
+    timed = profile.ledger.time_unit == "ns"
+    time_unit = "nanoseconds" if timed else "cycles"
+    for kind, unit in (("samples", "count"), ("time", time_unit)):
         message.sample_type.add(type=text(kind), unit=text(unit))
     message.default_sample_type = text("time")
-    message.period_type.type, message.period_type.unit = text("cpu"), text("nanoseconds")
+    message.period_type.type, message.period_type.unit = text("cpu"), text(time_unit)
     message.period = profile.period
     message.time_nanos = realtime or 0
-    message.duration_nanos = profile.ledger.window.duration
+    message.duration_nanos = profile.ledger.window.duration if timed else 0
     _add_locations(message, profile, text)
     rows: dict[tuple[int, str, tuple[int, ...]], list[int]] = {}
     for thread, state, weight, count, stack in profile.rows():

@@ -18,7 +18,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(profile: Profile, name: str) -> dict[str, Any]:
-    """Return the document for JSON, with weights in ns. ``name`` is its title."""
+    """Return the document for JSON, with weights in the ledger's time unit. ``name`` is its title."""
     frames: list[dict[str, Any]] = []
     for frame in profile.frames:
         entry: dict[str, Any] = {"name": clean(frame.name, 1000)}
@@ -37,6 +37,7 @@ def speedscope(profile: Profile, name: str) -> dict[str, Any]:
         stack = profile.stacks[s.stack[i]] if s.stack[i] >= 0 else ()
         samples.append([*reversed(stack), states + int(s.state[i])])
         weights.append(int(s.weight[i]))
+    unit = "nanoseconds" if profile.ledger.time_unit == "ns" else "none"  # it has no cycles
     profiles = []
     for thread in sorted(by_thread, key=lambda thread: -sum(by_thread[thread][1])):
         samples, weights = by_thread[thread]
@@ -44,7 +45,7 @@ def speedscope(profile: Profile, name: str) -> dict[str, Any]:
             {
                 "type": "sampled",
                 "name": _thread_name(profile, thread),
-                "unit": "nanoseconds",
+                "unit": unit,
                 "startValue": 0,
                 "endValue": sum(weights),
                 "samples": samples,

@@ -63,7 +63,7 @@ class TomlTarget(TextsTarget):
     @cached_property
     def seeds(self) -> list[bytes]:
         """Return files of each kind; those of the machine without comments, but for one."""
-        examples = [(EXAMPLES / "machine" / f"{name}.toml").read_bytes() for name in ("uart", "utilisation")]
+        examples = [(EXAMPLES / f"{name}.toml").read_bytes() for name in ("uart", "utilisation")]
         short = re.sub(r"\s*#.*", "", Config().to_toml()).encode()
         thresholds = b"td = 0.2\nready = 0.1\nleast_ns = 10_000_000\nmost = 5\n"
         kinds = [(0, _MACHINE), *((0, text) for text in (*examples, short)), (1, thresholds), (2, _CHECKS)]

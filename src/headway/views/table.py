@@ -329,7 +329,8 @@ def _threads(
         text = f"… {rest:,} more threads" if rest > 1 else "… 1 more thread"
         yield _crop([(fit(text, room), _DIM), *_line(ledger, times, listed.rest, layout)], width)
     every = range(len(threads))
-    yield _crop([(fit(_all(threads), room), _HEAD), *_line(ledger, times, every, layout)], width)
+    whole = _all(threads) if width_of(_all(threads)) <= room else f"all {len(threads):,}"
+    yield _crop([(fit(whole, room), _HEAD), *_line(ledger, times, every, layout)], width)
 
 
 def _name(group: Group) -> str:

@@ -297,7 +297,7 @@ LOADS = (
     Load("redis GET -P 16", ("redis-server", "redis-benchmark"), _redis(("-P", "16"))),
     Load("nginx, 1 KiB", ("nginx", "ab"), _nginx),
     Load("pgbench -S", ("postgres", "initdb", "pgbench"), _postgres(("-S",))),
-    Load("pgbench", ("postgres", "initdb", "pgbench"), _postgres(())),
+    Load("pgbench, TPC-B", ("postgres", "initdb", "pgbench"), _postgres(())),
     Load("memcached", ("memcached", "memcaslap"), _memcached),
     Load("Node.js", ("node", "ab"), _node),
     Load("Java", ("java", "javac", "ab"), _java),

@@ -32,7 +32,7 @@ from headway.recording.document import Document
 STATES = ("user", "kernel.read", "kernel.futex", "irq.timer", "poll.read", "noneffective.parse", "unknown")
 WAITS = ("wait.futex", "wait.disk", "ready", "stopped")
 PRECISION = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
-Row = tuple[int, int, int, int, int, str, int, int, int, str]
+Row = tuple[int, int, int, int, int, str, int, int, int, str, int]
 
 
 def empty_ledger(start: int) -> Ledger:
@@ -105,7 +105,7 @@ class Run:
         """What has happened since the last one."""
         names = self._states
         place = {name: number for number, name in enumerate(names)}
-        columns = list(zip(*self._rows, strict=True)) if self._rows else [()] * 10
+        columns = list(zip(*self._rows, strict=True)) if self._rows else [()] * 11
         rows = Transitions(
             np.array(columns[0], np.int64),
             np.array(columns[1], np.int64),
@@ -118,6 +118,7 @@ class Run:
             np.array(columns[8], np.int32),
             np.array([place[state] if state else NO_STATE for state in columns[9]], np.uint16),
             names,
+            futex=np.array(columns[10], np.uint64) if any(columns[10]) else None,
         )
         batch = Batch(
             self._from,
@@ -223,12 +224,13 @@ class Run:
             waker = random.randrange(len(self._seen)) if which == 0 else -1
             waker_tid = 4711 if which == 1 else 0
             waker_state = "irq.timer" if which == 2 else ""
-        row = (place.since, duration, taken, place.cpu, number, place.state, count, waker, waker_tid, waker_state)
-        self._rows.append(row)
+        futex = (0, 1, 0x7F00_1234_5678, 2**64 - 1)[self.now % 4] if place.state == "wait.futex" else 0
+        span = (place.since, duration, taken, place.cpu, number, place.state, count)
+        self._rows.append((*span, waker, waker_tid, waker_state, futex))
         self._charge(number, place.cpu, place.state, duration - taken, count)
         if taken and random.random() < 0.5:  # to another state, rather than to the observer
             part, other = random.randint(0, taken), random.choice(("stolen", "noneffective.parse"))
-            self._rows.append((self.now, 0, -part, place.cpu, number, other, 1, -1, 0, ""))
+            self._rows.append((self.now, 0, -part, place.cpu, number, other, 1, -1, 0, "", 0))
             self._charge(number, place.cpu, other, part, 1)
             taken -= part
         self._charge(number, place.cpu, "overhead", taken, 0)

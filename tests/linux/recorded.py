@@ -39,6 +39,8 @@ class Row:
     waker: int
     waker_tid: int
     waker_state: str | None
+    futex: int
+    """The address; 0: none."""
 
     @property
     def end(self) -> int:
@@ -62,10 +64,10 @@ class Recorded:
         for batch in self.batches:
             t = batch.transitions
             columns: list[NDArray[Any]] = [t.time, t.duration, t.taken, t.cpu, t.thread, t.state, t.count]
-            columns += [t.waker, t.waker_tid, t.waker_state]
+            columns += [t.waker, t.waker_tid, t.waker_state, np.zeros(len(t)) if t.futex is None else t.futex]
             for a in zip(*(column.tolist() for column in columns), strict=True):
                 by = None if a[9] == NO_STATE else t.states[a[9]]
-                found.append(Row(a[0], a[1], a[2], a[3], a[4], t.states[a[5]], a[6], a[7], a[8], by))
+                found.append(Row(a[0], a[1], a[2], a[3], a[4], t.states[a[5]], a[6], a[7], a[8], by, a[10]))
         return found
 
     def opened(self) -> dict[int, OpenState]:

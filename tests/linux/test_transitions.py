@@ -375,6 +375,36 @@ def test_parts_of_ready_that_cannot_be_are_damage_and_no_time(words: list[int]) 
     assert decoder.damaged == 1
 
 
+def absence_word(state: int, record: int) -> int:
+    return RING_RECORDS["RECORD_ABSENCE"] | state << RING["RECORD_STATE"] | record << RING["ABSENCE_NUMBER"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["WAIT_FUTEX", "WAIT_PIPE"]), st.integers(0, WORD)), max_size=60))
+def test_a_wait_at_a_futex_has_its_address_and_no_other_wait_has_one(waits: list[tuple[str, int]]) -> None:
+    absences = memory(1)
+    decoder = TransitionDecoder(memory(1), absences, 1, (WORDS, WORDS), THREAD_RECORDS, START, rows=1)
+    decoder.has(3, START - 1, 17)
+    ring = Ring(absences, 0)
+    for at, (state, address) in enumerate(waits):
+        ring.put(absence_word(STATES[state], 3), START + at, START + at + 1)
+        if state == "WAIT_FUTEX":
+            ring.put(address)
+    decoder.read([(0, ring.written)], START + 10_000, START + 10_000)
+    columns = decoder.take()
+    assert columns[5].tolist() == [STATES[state] for state, _ in waits]
+    assert columns[10].tolist() == [address if state == "WAIT_FUTEX" else 0 for state, address in waits]
+    assert decoder.damaged == 0
+
+
+def test_a_wait_at_a_futex_without_its_last_word_is_damage() -> None:
+    absences = memory(1)
+    decoder = TransitionDecoder(memory(1), absences, 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    Ring(absences, 0).put(absence_word(STATES["WAIT_FUTEX"], 3), START, START + 1)
+    decoder.read([(0, 3)], START + 1000, START + 1000)
+    assert len(decoder.take()[0]) == 0
+    assert decoder.damaged == 1
+
+
 def test_a_span_that_was_something_else_is_that_and_not_two_corrections(library: ctypes.CDLL) -> None:
     decoder, machine = decoder_of(library)
     processor = Processor(machine)

@@ -93,6 +93,16 @@ def test_calls_of_marked_functions_are_rows() -> None:
     assert any(r.state.startswith("noneffective.") and r.count for r in recorded.rows())
 
 
+def test_waits_for_a_lock_say_which_lock_it_was(compile_c: Compile) -> None:
+    recorded = record(compile_c("two_mutexes"))
+    names = {number: seen.name for number, seen in recorded.threads.items()}
+    found = [{r.futex for r in waits(recorded, "wait.futex") if names[r.thread] == f"waiter-{n}"} for n in range(2)]
+    assert all(len(addresses) == 1 for addresses in found), "each waits for one lock only"
+    first, second = (next(iter(addresses)) for addresses in found)
+    assert abs(first - second) in (40, 48), "they are neighbours in an array of pthread_mutex_t"
+    assert not any(r.futex for r in recorded.rows() if r.state != "wait.futex")
+
+
 def test_page_faults_are_rows() -> None:
     code = "import mmap\nfor _ in range(20):\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1"
     recorded = record(*python(code))

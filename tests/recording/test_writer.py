@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.model import violations
+from headway.model import Batch, violations
 from headway.recording import target
 from headway.recording.format import SCHEMAS, part_name
 from headway.recording.reader import Recording
@@ -54,6 +55,37 @@ def test_rows_are_in_the_order_of_the_format(tmp_path: Path) -> None:
     keys = [(-1 if row["cpu"] is None else row["cpu"], row["time"]) for row in short]
     assert keys == sorted(keys)
     assert [row["time"] for row in long] == sorted(row["time"] for row in long)
+
+
+@settings(deadline=None, phases=QUICK, max_examples=10)
+@given(seeds, st.integers(1, 4))
+def test_rows_are_read_as_they_were_written(seed: int, batches: int) -> None:
+    """Also those columns that a batch need not have."""
+    run = Run(Random(seed))
+    written: list[Batch] = []
+    with TemporaryDirectory() as scratch:
+        writer = RecordingWriter(Path(scratch) / "run.hw", document(run.start), rows=7)
+        for batch in run.batches(batches, 20):
+            writer.add(batch)
+            written.append(batch)
+        batch, ledger = run.end()
+        writer.add(batch)
+        written.append(batch)
+        writer.close(ledger)
+        with Recording(Path(scratch) / "run.hw") as recording:
+            read = list(recording.batches())
+    assert _rows(read) == _rows(written)
+
+
+def _rows(batches: Sequence[Batch]) -> list[tuple[int | str, ...]]:
+    found: list[tuple[int | str, ...]] = []
+    for batch in batches:
+        rows = batch.transitions
+        futex = [0] * len(rows) if rows.futex is None else rows.futex.tolist()
+        columns = (rows.time, rows.duration, rows.taken, rows.cpu, rows.thread, rows.count, rows.waker, rows.waker_tid)
+        states = [rows.states[number] for number in rows.state.tolist()]
+        found += zip(*(column.tolist() for column in columns), states, futex, strict=True)
+    return sorted(found)
 
 
 def test_a_recording_can_be_read_while_it_grows(tmp_path: Path) -> None:

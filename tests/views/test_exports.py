@@ -442,6 +442,7 @@ rows_of_anybody = st.lists(
         waker_state=st.none() | st.text(max_size=5),
         task=st.none() | st.text(max_size=5),
         task_id=st.none() | st.integers(0, 2**64 - 1),
+        futex=st.none() | st.integers(0, 2**64 - 1),
     ),
     max_size=30,
 )

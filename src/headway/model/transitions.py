@@ -62,6 +62,8 @@ class Transitions:
     """The id of that task; 0: it has none."""
     tasks: Sequence[str] = ()
     """The names of the tasks by number, "" for tasks without a name."""
+    futex: NDArray[uint64] | None = None
+    """On a row of a wait at a futex: its address, which says which lock it was; 0: not known. None: no row has one."""
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -162,6 +162,7 @@ def _transitions(table: pa.Table) -> Transitions | None:
         task=task,
         task_id=task_id,
         tasks=tasks,
+        futex=_numbers(table, "futex", np.uint64, 0) if table.column("futex").null_count < len(table) else None,
     )
 
 
@@ -226,7 +227,7 @@ def _chosen(rows: Transitions, threads: frozenset[int] | None, window: Window | 
         inside = (rows.time < window.end) & (end > window.start)
         wanted &= np.where(rows.duration == 0, (rows.time >= window.start) & (rows.time < window.end), inside)
     if not wanted.all():
-        present = _COLUMNS if rows.task is None else (*_COLUMNS, "task", "task_id")
+        present = [name for name in (*_COLUMNS, *_SOMETIMES) if getattr(rows, name) is not None]
         columns = {name: getattr(rows, name)[wanted] for name in present}
         rows, end = replace(rows, **columns), end[wanted]
     if window is None:
@@ -252,4 +253,6 @@ def _chosen(rows: Transitions, threads: frozenset[int] | None, window: Window | 
     )
 
 
+_SOMETIMES = ("task", "task_id", "futex")
+"""Columns that not all batches have."""
 _COLUMNS = ("time", "duration", "taken", "cpu", "thread", "state", "count", "waker", "waker_tid", "waker_state")

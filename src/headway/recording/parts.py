@@ -30,7 +30,7 @@ MAX_BYTES = 1 << 30
 BATCH = 1 << 18
 """The number of rows that are unpacked at once."""
 MAX_FILES = 1 << 20
-_ANY_SIGN = frozenset({"taken", "address", "task_id"})
+_ANY_SIGN = frozenset({"taken", "address", "task_id", "futex"})
 """The columns whose values may be negative or exceed `_LATEST`. All other numbers are checked."""
 _LATEST = LARGEST >> 1
 """Times are smaller than this, so that their sums do not overflow."""

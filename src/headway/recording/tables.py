@@ -32,7 +32,7 @@ def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
     columns: dict[str, Integers] = {
         field.name: np.concatenate([np.empty(0, _numpy_type(field.type)), *(getattr(b, field.name) for b in batches)])
         for field in TRANSITIONS
-        if not pa.types.is_dictionary(field.type) and field.name != "task_id"
+        if not pa.types.is_dictionary(field.type) and field.name not in ("task_id", "futex")
     }
     words, names = _words_of(batches)
     with_tasks = any(batch.task is not None for batch in batches)
@@ -41,6 +41,8 @@ def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
     for field in TRANSITIONS:
         if field.name in ("task", "task_id"):
             arrays.append(_tasks(field, batches, order) if with_tasks else pa.nulls(len(order), field.type))
+        elif field.name == "futex":
+            arrays.append(_numbers(field.name, batches, order))
         elif field.name in words:
             arrays.append(_words(words[field.name], names, order))
         elif field.nullable:
@@ -53,8 +55,7 @@ def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
 def _tasks(field: pa.Field[Any], batches: Sequence[Transitions], order: Integers) -> pa.Array:
     """Return the column of the tasks' names, or of their ids."""
     if field.name == "task_id":
-        ids = [np.zeros(len(b), np.uint64) if b.task_id is None else b.task_id for b in batches]
-        return _column(np.concatenate(ids), 0, order)
+        return _numbers(field.name, batches, order)
     names: dict[str, int] = {}
     numbers = []
     for batch in batches:
@@ -64,6 +65,13 @@ def _tasks(field: pa.Field[Any], batches: Sequence[Transitions], order: Integers
         table = np.array([names.setdefault(name, len(names)) if name else -1 for name in batch.tasks] + [-1], np.int32)
         numbers.append(table[batch.task])
     return _words(np.concatenate(numbers), list(names), order)
+
+
+def _numbers(name: str, batches: Sequence[Transitions], order: Integers) -> pa.Array:
+    """Return a column of uint64 that not every batch has, and in which 0 is null."""
+    columns = [getattr(batch, name) for batch in batches]
+    whole = [np.zeros(len(b), np.uint64) if c is None else c for b, c in zip(batches, columns, strict=True)]
+    return _column(np.concatenate([np.empty(0, np.uint64), *whole]), 0, order)
 
 
 def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:

@@ -34,6 +34,7 @@ class Row(NamedTuple):
     waker_state: str | None = None
     task: str | None = None
     task_id: int | None = None
+    futex: int | None = None
 
     @property
     def end(self) -> int:

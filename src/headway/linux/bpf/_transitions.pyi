@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from numpy import int16, int32, int64, uint16
+from numpy import int16, int32, int64, uint16, uint64
 from numpy.typing import NDArray
 
 Columns = tuple[
@@ -14,6 +14,7 @@ Columns = tuple[
     NDArray[int32],
     NDArray[int32],
     NDArray[uint16],
+    NDArray[uint64],
 ]
 
 class TransitionDecoder:

@@ -12,7 +12,7 @@ from libc.string cimport memset
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_STATES, UNKNOWN
+        N_STATES, UNKNOWN, WAIT_FUTEX
         RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE, RECORD_TASK
         SPAN_ENDED, SPAN_STATE, SPAN_TAKEN, SPAN_DURATION, TAKEN_BITS
         RECORD_BITS, RECORD_NUMBER, RECORD_TASK_NAME, N_TASK_NAMES, RECORD_STATE, RECORD_COUNT, MOVE_TO, MOVE_COUNT
@@ -40,8 +40,14 @@ cdef inline uint32_t kind_of_waker(uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t words_of_absence(uint64_t word) noexcept nogil:
-    """Return how many words an absence has: of a time ready, each part but the largest has one behind the first three."""
-    return 3 + (word >> ABSENCE_WAKER if is_ready_part(state_of_record(word)) else 0)
+    """Return how many words an absence has.
+
+    Of a time ready, each part but the largest has one behind the first three; of a wait at a futex, its address.
+    """
+    cdef uint32_t state = state_of_record(word)
+    if is_ready_part(state):
+        return 3 + (word >> ABSENCE_WAKER)
+    return 4 if state == WAIT_FUTEX else 3
 
 
 cdef inline bint is_ready_part(uint32_t state) noexcept nogil:
@@ -99,6 +105,7 @@ cdef class TransitionDecoder:
     cdef int32_t *waker # likewise
     cdef int32_t *waker_tid
     cdef uint16_t *waker_state
+    cdef uint64_t *futex
     cdef size_t *woken # the rows in which a thread record stands as waker
     cdef size_t n_woken, woken_room
     cdef list changes # of tasks: time, thread record, number of the name, id
@@ -316,7 +323,7 @@ cdef class TransitionDecoder:
         columns = (
             np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int16),
             np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.int32), np.empty(room, np.int32),
-            np.empty(room, np.int32), np.empty(room, np.uint16),
+            np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.uint64),
         )
         if old is not None:
             for new, former in zip(columns, old):
@@ -326,9 +333,11 @@ cdef class TransitionDecoder:
         cdef int32_t[::1] waker_tid = columns[8]
         cdef int16_t[::1] cpu = columns[3]
         cdef uint16_t[::1] state = columns[5], waker_state = columns[9]
+        cdef uint64_t[::1] futex = columns[10]
         self.time, self.duration, self.taken, self.cpu = &time[0], &duration[0], &taken[0], &cpu[0]
         self.thread, self.state, self.count = &thread[0], &state[0], &count[0]
         self.waker, self.waker_tid, self.waker_state = &waker[0], &waker_tid[0], &waker_state[0]
+        self.futex = &futex[0]
         self.columns, self.room = columns, room
         return 0
 
@@ -348,7 +357,7 @@ cdef class TransitionDecoder:
                 n = self.n
                 self.time[n], self.duration[n], self.taken[n], self.cpu[n] = time, duration, <int32_t>part, cpu
                 self.thread[n], self.state[n], self.count[n] = record, state, <int32_t>times
-                self.waker[n], self.waker_tid[n], self.waker_state[n] = -1, 0, NOTHING
+                self.waker[n], self.waker_tid[n], self.waker_state[n], self.futex[n] = -1, 0, NOTHING, 0
                 self.n += 1
                 if cpu >= 0:
                     p = &self.places[cpu]
@@ -380,6 +389,8 @@ cdef class TransitionDecoder:
                 self.append(-1, until, 0, -<int64_t>(part >> PART_TIME), record, part & STATE_MASK, 0)
             return True
         self.append(-1, since, until - since, 0, record, state_of_record(word), 1)
+        if state_of_record(word) == WAIT_FUTEX:
+            self.futex[self.n - 1] = words[(at + 3) & mask]
         if by == WOKEN_BY_STATE:
             self.waker_state[self.n - 1] = word >> ABSENCE_WAKER
             self.seen[word >> ABSENCE_WAKER] = 1
@@ -629,7 +640,9 @@ cdef class TransitionDecoder:
         return found
 
     def take(self):
-        """Take all rows: a tuple of arrays, the columns of `headway.model.Transitions` in their order; names are numbers.
+        """Take all rows: a tuple of arrays, the columns of `headway.model.Transitions` in their order, and the futexes.
+
+        Names are numbers.
 
         The thread of a row is the one that had the thread record at that time.
         """

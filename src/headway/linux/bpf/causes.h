@@ -41,16 +41,23 @@ INLINE void charge_cause(
 		count_loss(p, LOST_CAUSES, 1);
 }
 
+/* A thread begins to wait: notes the futex at which it waits, if it waits at one. */
+INLINE void note_futex(struct task_struct *task, struct thread_record *record)
+{
+	record->object_kind = OBJECT_NONE;
+	if (record->state == WAIT_FUTEX) {
+		record->object_kind = OBJECT_ADDRESS;
+		record->object = argument(bpf_task_pt_regs(task), 1);
+	}
+}
+
 /* A thread begins to wait: notes the object that it waits for. A file's name is read now, while the file is there. */
 NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *record)
 {
 	u32 state = record->state, doing = record->resume == RUNNING ? state_by_registers(task) : record->resume;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
-	record->object_kind = OBJECT_NONE;
-	if (state == WAIT_FUTEX) {
-		record->object_kind = OBJECT_ADDRESS;
-		record->object = argument(regs, 1);
-	} else if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
+	note_futex(task, record);
+	if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
 		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL)) {
 		struct file *file = file_of(task, argument(regs, 1));
 		struct inode *inode = FOLLOW(file, f_inode);

@@ -410,9 +410,10 @@ enum ring_record {
 	RECORD_LONG = 1 | 3 << 1, /* a span too long for one word: + state and count; then the duration, then `taken` */
 	RECORD_AMOUNT = 1 | 4 << 1, /* an amount without a position: + state and count; then the time */
 	RECORD_MOVE = 1 | 5 << 1, /* time moves from one state to another: + from, to, count (1 bit); then the time */
-	/* Time off the processor: + state, thread record's number, WOKEN_BY, the waker; then its begin, then its end. Of a part
-	 * of ready: + state, thread record's number, and instead of the waker how many other parts the time has: each is a word
-	 * behind, PART_STATE and PART_TIME. */
+	/* Time off the processor: + state, thread record's number, WOKEN_BY, the waker; then its begin, then its end. Of
+	 * WAIT_FUTEX: then the address of the futex, or 0 if it is not known. Of a part of ready: + state, thread record's
+	 * number, and instead of the waker how many other parts the time has: each is a word behind, PART_STATE and PART_TIME.
+	 */
 	RECORD_ABSENCE = 1 | 6 << 1,
 	RECORD_TASK = 1 | 7 << 1, /* the thread works on another task from here on: + the number of its name; then its id */
 };

@@ -214,6 +214,8 @@ int handle_sched_switch(u64 *ctx)
 		}
 		if (settings.why)
 			note_wait_object(prev, record);
+		else if (settings.record)
+			note_futex(prev, record);
 		if (settings.stacks && !dead)
 			store_switch_stacks(ctx, record);
 		ORDER();
@@ -849,6 +851,8 @@ int dump_task(struct bpf_iter__task *ctx)
 		__sync_val_compare_and_swap((u32 *)&record->state, UNKNOWN | resume << 16, state | resume << 16);
 	if (settings.why && !record->cpu && record->state == state)
 		note_wait_object(task, record);
+	else if (settings.record && !record->cpu && record->state == state)
+		note_futex(task, record);
 	if (settings.stacks) {
 		u64 stack = store_waiting_stack(task);
 		if (!record->cpu && record->state == state && !record->kernel_stack) /* it has not moved meanwhile */

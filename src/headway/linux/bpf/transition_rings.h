@@ -171,6 +171,12 @@ u64 record_task(u32 number, u64 at, u32 name, u64 task)
 	return 0;
 }
 
+/* Returns the address of the futex at which the thread of a thread record waits; 0: it is not known. */
+INLINE u64 futex_of(const struct thread_record *record)
+{
+	return record && record->object_kind == OBJECT_ADDRESS ? record->object : 0;
+}
+
 /*
  * Writes time off the processor to the ring of spans. For handlers that run with interrupts on: an interrupt could write
  * to the ring of absences at the same time, but not to this one.
@@ -184,6 +190,8 @@ u64 record_return(u32 number, u32 state, u64 since, u64 until)
 	put_span_word(next++, RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
 	put_span_word(next++, since);
 	put_span_word(next++, until);
+	if (state == WAIT_FUTEX)
+		put_span_word(next++, futex_of(bpf_map_lookup_elem(&thread_records, &number)));
 	ORDER();
 	p->written = next;
 	return 0;
@@ -207,6 +215,8 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 	put_absence_word(next++, word);
 	put_absence_word(next++, since);
 	put_absence_word(next++, until);
+	if (state == WAIT_FUTEX)
+		put_absence_word(next++, futex_of(record));
 	ORDER();
 	p->written_absences = next;
 	return 0;

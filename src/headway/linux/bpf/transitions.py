@@ -35,7 +35,7 @@ __all__ = ["MAX_THREAD_RECORDS", "NICE", "PAUSE_SECONDS", "Priority", "Transitio
 
 RING_WORDS = 1 << 21
 """Most words of a processor's ring of spans; 8 bytes each. One transition is a word, mostly: at 10 million a second
-this is 200 ms of them. Its ring of absences has a quarter of that; a wait is three words."""
+this is 200 ms of them. Its ring of absences has a quarter of that; a wait is three or four words."""
 MIN_WORDS = 64
 ALL_WORDS = 1 << 25
 """Most words of all processors' rings of spans together: 256 MiB, and 64 more for absences."""
@@ -191,13 +191,15 @@ class TransitionReader:
         seen = self._find_threads(all_of_them=last)
         changes = self._decoder.take_changes()
         columns = self._whole(self._decoder.take(), until)
+        futex = columns[10]
         for state in self._decoder.states():
             if not self._names[state]:
                 self._names[state] = self._memory.state_name(state)
+        rows = Transitions(*columns[:10], tuple(self._names), futex=futex if futex.any() else None)
         batch = Batch(
             start=self._from,
             end=until,
-            transitions=self._tasks.add(Transitions(*columns, tuple(self._names)), changes),
+            transitions=self._tasks.add(rows, changes),
             threads=tuple(self._news.values()),
             open=() if last else tuple(self._open(seen, until)),
             losses=self.losses(),
@@ -283,7 +285,7 @@ class TransitionReader:
             return columns
         n = len(gaps)
         missing = np.array(gaps, np.int64)
-        filling = (missing[:, 1], missing[:, 2], 0, -1, missing[:, 0], STATES["UNKNOWN"], 0, -1, 0, NO_STATE)
+        filling = (missing[:, 1], missing[:, 2], 0, -1, missing[:, 0], STATES["UNKNOWN"], 0, -1, 0, NO_STATE, 0)
         whole: list[NDArray[Any]] = []
         for column, value in zip(columns, filling, strict=True):
             there = cast("NDArray[Any]", column)

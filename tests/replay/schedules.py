@@ -17,18 +17,20 @@ from headway.model import NO_STATE, Batch, ThreadSeen, Transitions, Window
 from headway.replay.rows import Rows, gather
 
 START = 1_000_000
+FUTEX = 0x7F00_0000_0000
+"""The address of semaphore 0; the others follow, one a byte."""
 RUNS = ("user", "kernel.read", "noneffective.parse", "kernel.futex")
 _WORDS = (*RUNS, "ready", "wait.futex", "wait.sleep", "wait.disk", "irq.timer", "softirq.block", "idle", "kernel.clone")
 
 Action = tuple[str, int | str, int]
-Row = tuple[int, int, int, int, int, str, int, str]
+Row = tuple[int, int, int, int, int, str, int, str, int]
 
 
 def transitions(rows: Sequence[Row]) -> Transitions:
-    """(time, duration, taken, cpu, thread, state, waker, waker's state) as columns."""
+    """(time, duration, taken, cpu, thread, state, waker, waker's state, futex) as columns."""
     names = list(dict.fromkeys([*_WORDS, *(row[5] for row in rows), *(row[7] for row in rows if row[7])]))
     place = {name: number for number, name in enumerate(names)}
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 8
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 9
     n = len(rows)
     return Transitions(
         np.array(columns[0], np.int64),
@@ -42,6 +44,7 @@ def transitions(rows: Sequence[Row]) -> Transitions:
         np.zeros(n, np.int32),
         np.array([place[word] if word else NO_STATE for word in columns[7]], np.uint16),
         names,
+        futex=np.array(columns[8], np.uint64),
     )
 
 
@@ -60,6 +63,7 @@ class _Thread:
     cpu: int = -1
     waker: int = -1
     waker_state: str = ""
+    futex: int = 0
     left: int = 0
     doing: str = "user"
     until: int = 0
@@ -140,6 +144,7 @@ class Schedule:
                     state,
                     thread.waker if state.startswith("wait") else -1,
                     thread.waker_state if state.startswith("wait") else "",
+                    thread.futex if state == "wait.futex" else 0,
                 )
             )
         thread.since = self.now
@@ -218,7 +223,7 @@ class Schedule:
             elif what == "join":
                 if self.threads[int(which)].state != "ended":
                     self._joining[int(which)] = thread
-                    self._sleep(thread)
+                    self._sleep(thread, 0)
                     return
             elif what == "post":
                 queue = self._waiting.get(int(which))
@@ -231,12 +236,12 @@ class Schedule:
                     self._posted[int(which)] -= 1
                 else:
                     self._waiting.setdefault(int(which), deque()).append(thread)
-                    self._sleep(thread)
+                    self._sleep(thread, FUTEX + int(which))
                     return
 
-    def _sleep(self, thread: _Thread) -> None:
+    def _sleep(self, thread: _Thread, futex: int) -> None:
         self._leave(thread)
-        thread.state, thread.doing = "waits", "wait.futex"
+        thread.state, thread.doing, thread.futex = "waits", "wait.futex", futex
 
 
 def made_up(random: Random, *, threads: int, cpus: int, longest: int = 200) -> Schedule:

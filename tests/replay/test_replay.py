@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.replay.schedules import START, Action, Row, Schedule, made_up, rows_of
+from tests.replay.schedules import FUTEX, START, Action, Row, Schedule, made_up, rows_of
 
 from headway.errors import HeadwayError
 from headway.model import ThreadSeen, Window
@@ -25,6 +25,7 @@ from headway.replay.wakeups import find_wakeups
 pytestmark = pytest.mark.unit
 
 HALF = Fraction(1, 2)
+WORD = (1 << 64) - 1
 runs = st.builds(
     lambda seed, threads, cpus: made_up(Random(seed), threads=threads, cpus=cpus).run(),
     st.integers(0, 1 << 32),
@@ -151,7 +152,7 @@ def lawless(draw: st.DrawFn) -> Rows:
         cpu = draw(st.integers(0, 1)) if state in STATES[:4] else draw(st.integers(-1, 0))
         taken = draw(st.integers(-5, 60))
         waker, by = draw(st.integers(-1, 5)), draw(st.sampled_from(["", "irq.timer", "softirq.net_rx"]))
-        rows.append((time, length, taken, cpu, draw(numbers), state, waker, by))
+        rows.append((time, length, taken, cpu, draw(numbers), state, waker, by, draw(st.sampled_from([0, 1, WORD]))))
     ends = draw(st.lists(st.one_of(st.none(), st.integers(0, 100)), min_size=3, max_size=3))
     births = draw(st.lists(st.integers(0, 60), min_size=3, max_size=3))
     seen = [ThreadSeen(n, 10 + n, 10, f"t{n}", births[n], births[n], ends[n]) for n in range(3)]
@@ -234,6 +235,50 @@ def test_a_lock_that_is_free_is_not_waited_for() -> None:
     assert (found.low, found.high) == (117, 117)
 
 
+def two_locks() -> Rows:
+    """Two pairs of threads, each with a lock that one of them holds until the other one may go on."""
+    pair = [
+        [work(100), ("post", 1, 0), work(1)],
+        [work(5), ("wait", 1, 0), work(100)],
+        [work(70), ("post", 2, 0), work(1)],
+        [work(5), ("wait", 2, 0), work(70)],
+    ]
+    main = [work(10), *(("spawn", n, 0) for n in range(1, 5)), *(("join", n, 0) for n in range(1, 5)), work(1)]
+    return Schedule([main, *pair], ["main", *(f"worker-{n}" for n in range(4))], 5, 1000).run().loaded()
+
+
+def test_one_lock_of_two_can_be_free() -> None:
+    model = model_of(two_locks())
+    assert model.recorded == 10 + 200 + 1
+    # Nothing in the recording says that the main thread waits for the second pair, but that it outlives it (`least`).
+    one, other = (10 + 105 + 1, 10 + 140), (211, 211)
+    for what, expected in ((f"{FUTEX + 1:#x}", one), (f"worker-*:{FUTEX + 1:#x}", one), (f"{FUTEX + 2:#x}", other)):
+        found = model.predict([LockFree(what)])
+        assert (found.low, found.high) == expected
+    both = [LockFree(f"{FUTEX + 1:#x}"), LockFree(f"worker-*:{FUTEX + 2:#x}")]
+    assert model.predict(both).high == model.predict([LockFree("worker-*")]).high == 10 + 105 + 1
+    with pytest.raises(HeadwayError, match="at 0x7f0000000003 that another one"):
+        model.predict([LockFree(f"{FUTEX + 3:#x}")])
+
+
+def test_the_lock_on_the_critical_path_is_named_by_its_address() -> None:
+    found = [str(one.change) for one, _ in rank(model_of(two_locks()))]
+    assert f"no waiting for the lock {FUTEX + 1:#x} among worker-*" in found
+    assert not any(f"{FUTEX + 2:#x}" in change for change in found)
+
+
+@given(st.integers(1, WORD), st.sampled_from(["", "worker-*:", "a:b:"]))
+def test_a_lock_is_read_from_what_is_written(address: int, threads: str) -> None:
+    change = LockFree(f"{threads}{address:#x}")
+    assert (change.address, change.state) == (address, None)
+    assert change.threads == (threads[:-1] or "*")
+
+
+@pytest.mark.parametrize("what", ["worker", "worker:wait.futex", "0x", "0x123456789abcdef01", "worker:0xg", ":0"])
+def test_what_is_no_address_is_a_name_or_a_state(what: str) -> None:
+    assert LockFree(what).address == 0
+
+
 def test_a_pool_with_twice_as_many_threads_shares_its_sleeps() -> None:
     main = [work(10), ("spawn", 1, 0), ("join", 1, 0), work(10)]
     worker: list[Action] = [work(1)]
@@ -274,12 +319,12 @@ def test_a_run_without_a_command_ends_when_all_its_work_is_done() -> None:
 def test_waits_in_a_circle_are_given_up() -> None:
     """Each of two threads is said to have woken the other one while it slept."""
     rows: list[Row] = [
-        (0, 10, 0, 0, 0, "user", -1, ""),
-        (10, 20, 0, -1, 0, "wait.futex", 1, ""),
-        (30, 10, 0, 0, 0, "user", -1, ""),
-        (0, 12, 0, 1, 1, "user", -1, ""),
-        (12, 20, 0, -1, 1, "wait.futex", 0, ""),
-        (32, 10, 0, 1, 1, "user", -1, ""),
+        (0, 10, 0, 0, 0, "user", -1, "", 0),
+        (10, 20, 0, -1, 0, "wait.futex", 1, "", 0),
+        (30, 10, 0, 0, 0, "user", -1, "", 0),
+        (0, 12, 0, 1, 1, "user", -1, "", 0),
+        (12, 20, 0, -1, 1, "wait.futex", 0, "", 0),
+        (32, 10, 0, 1, 1, "user", -1, "", 0),
     ]
     seen = [ThreadSeen(n, 10 + n, 10, f"t{n}", 0, 0, None) for n in range(2)]
     loaded = rows_of(rows, seen, Window(0, 50))
@@ -308,8 +353,8 @@ def test_a_word_with_two_meanings_is_asked_about() -> None:
 def test_amounts_within_spans_are_on_the_path_as_what_they_are() -> None:
     """A marked region had 30 of a span of 100, and headway took 10 of it."""
     rows: list[Row] = [
-        (0, 100, 40, 0, 0, "user", -1, ""),
-        (0, 0, -30, 0, 0, "noneffective.parse", -1, ""),
+        (0, 100, 40, 0, 0, "user", -1, "", 0),
+        (0, 0, -30, 0, 0, "noneffective.parse", -1, "", 0),
     ]
     loaded = rows_of(rows, [ThreadSeen(0, 10, 10, "main", 0, 0, 100)], Window(0, 100))
     times = {state: time for (_, state, _), time in path_of(loaded).times().items()}

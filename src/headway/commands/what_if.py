@@ -30,8 +30,9 @@ __all__ = ["command"]
 @click.option(
     "--lock-free",
     multiple=True,
-    metavar="THREADS",
-    help="Threads of this name (or THREADS:STATE) no longer wait for locks that they hold among themselves.",
+    metavar="WHICH",
+    help="Threads no longer wait for the lock at an address (0x55d04a8c40, or THREADS:0x55d04a8c40); or threads of a "
+    "name (THREADS, or THREADS:STATE) for all locks that they hold among themselves.",
 )
 @click.option("--processors", metavar="N", help="Another number of processors: 4, +1 or -1.")
 @click.option(

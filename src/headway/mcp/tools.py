@@ -496,7 +496,10 @@ TOOLS: Mapping[str, Tool] = {
                     "marked region or function, a state, a thread's name, THREAD:STATE, or a function of the profile."
                 ),
                 "disk": Text("How much faster disks are, as a SPEED.", longest=64),
-                "lock_free": Texts("Names of threads that no longer wait for locks that they hold among themselves."),
+                "lock_free": Texts(
+                    "Locks that are not waited for: by address (0x55d04a8c40, or THREADS:0x55d04a8c40), or all that "
+                    "threads of a name hold among themselves."
+                ),
                 "processors": Text("Another number of processors: 4, +1 or -1.", longest=16),
                 "threads": Texts("NAME=2x: twice as many threads of this name share their work."),
                 "without": Texts("Neighbours that are gone: processes by name or id, or others: all not measured."),

@@ -110,7 +110,10 @@ def _patterns(names: list[str]) -> list[str]:
 
 
 def _locks(path: CriticalPath, patterns: list[str]) -> Iterator[Candidate]:
-    """Yield the groups of threads in which the path went from one to the other by a lock, with the waits there."""
+    """Yield the locks by which the path went from one thread of a group to another, with the waits there.
+
+    Of waits without an address (of an interpreter's lock, or in a recording without addresses), the group is one lock.
+    """
     rows = path.rows
     if len(path) < 2:
         return
@@ -127,9 +130,11 @@ def _locks(path: CriticalPath, patterns: list[str]) -> Iterator[Candidate]:
     same = group[thread[switches]] == group[thread[after]]
     names = list(groups)
     length = rows.end[row] - rows.begin[row]
-    for number in np.unique(group[thread[after]][fits & same]).tolist():
-        chosen = fits & same & (group[thread[after]] == number)
-        yield Candidate(LockFree(names[number]), int(min(length[chosen].sum(), path.end.duration)))
+    futex, of_group = rows.futex[row], group[thread[after]]
+    for number, address in sorted(set(zip(of_group[fits & same].tolist(), futex[fits & same].tolist(), strict=True))):
+        chosen = fits & same & (of_group == number) & (futex == address)
+        what = f"{names[number]}:{address:#x}" if address else names[number]
+        yield Candidate(LockFree(what), int(min(length[chosen].sum(), path.end.duration)))
 
 
 def _neighbours(model: Model, path: CriticalPath, ready: int) -> Iterator[Candidate]:

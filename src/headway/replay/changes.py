@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
+_ADDRESS = re.compile(r"0x([0-9a-fA-F]{1,16})", re.ASCII)
 MOST_THREADS = 64
 MOST_PROCESSORS = 65_536
 
@@ -47,10 +48,30 @@ class LockFree:
     """Threads no longer wait for each other at a lock."""
 
     what: str
-    """The name of the threads, or ``NAME:STATE``."""
+    """The name of the threads, ``NAME:STATE`` or ``NAME:ADDRESS``; or the address alone, of a futex: ``0x7f..``."""
+
+    @property
+    def threads(self) -> str:
+        """The name of the threads."""
+        name, colon, _ = self.what.rpartition(":")
+        return name if colon and name else "*" if self.address else self.what
+
+    @property
+    def state(self) -> str | None:
+        """The state in which they wait; None: that is not said."""
+        name, colon, state = self.what.rpartition(":")
+        return state if colon and name and not self.address else None
+
+    @property
+    def address(self) -> int:
+        """The address of the lock; 0: that is not said."""
+        found = _ADDRESS.fullmatch(self.what.rpartition(":")[2])
+        return int(found[1], 16) if found else 0
 
     def __str__(self) -> str:
         """Return the change in words."""
+        if self.address:
+            return f"no waiting for the lock {self.address:#x} among {self.threads}"
         return f"no waiting for locks among {self.what}"
 
 

@@ -296,15 +296,16 @@ def _shorten_waits(effect: Effect, threads: NDArray[np.bool_], states: NDArray[n
 
 def _free_lock(effect: Effect, change: LockFree) -> None:
     graph, rows = effect.graph, effect.graph.rows
-    name, colon, state = change.what.rpartition(":")
-    pattern = name if colon and name else change.what
-    if not colon and change.what in rows.states:
-        pattern, state, colon = "*", change.what, ":"
+    pattern, state = change.threads, change.state
+    if change.what in rows.states:
+        pattern, state = "*", change.what
     threads = np.zeros(len(rows.threads), np.bool_)
     threads[_named_threads(rows, pattern)] = True
-    locks = _matches(rows.states, state) if colon else np.array([word.startswith(_LOCKS) for word in rows.states])
+    locks = _matches(rows.states, state) if state else np.array([word.startswith(_LOCKS) for word in rows.states])
     row = np.maximum(graph.off_row, 0)
     chosen = (graph.off_row >= 0) & locks[rows.state[row]] & threads[rows.thread[row]]
+    if change.address:
+        chosen &= rows.futex[row] == change.address
     source = graph.wakeups.source[row]
     waker = rows.thread[np.maximum(source, 0)]
     # The end of a thread is no release of a lock, and neither is what others than these threads do.
@@ -312,12 +313,14 @@ def _free_lock(effect: Effect, change: LockFree) -> None:
     living = (source >= 0) & (source < last[waker]) & threads[waker]
     ours = chosen & (living | (graph.kind == Step.SLEEP))
     if not (chosen & living).any():
+        at = f" at {change.address:#x}" if change.address else ""
         raise HeadwayError(
-            f"no thread {pattern!a} waited for a lock that another one of them released: "
+            f"no thread {pattern!a} waited for a lock{at} that another one of them released: "
             "headway critical-path shows what they wait for"
         )
     effect.gone = effect.gone | ours
-    effect.assumptions.append("waits for a futex that these threads end among themselves are waits for a lock")
+    which = f"at {change.address:#x}" if change.address else "for a futex"
+    effect.assumptions.append(f"waits {which} that these threads end among themselves are waits for a lock")
 
 
 def _set_processors(effect: Effect, change: Processors) -> None:

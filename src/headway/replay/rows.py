@@ -73,6 +73,8 @@ class Rows:
     """Index into `states`: the interrupt that ended the wait; -1: none."""
     waker_tid: NDArray[np.int32]
     """The tid of a waker that is not measured; 0: none."""
+    futex: NDArray[np.uint64]
+    """Of a wait at a futex, its address; 0: not known."""
     states: tuple[str, ...]
     activity: NDArray[np.int8]
     """An `Activity`."""
@@ -147,7 +149,7 @@ def gather(
         parts.append(_columns(batch.transitions, numbers, words, window))
         done += len(batch.transitions)
         shown(done)
-    names = [*_COLUMNS, "state", "waker_state"]
+    names = [*_COLUMNS, "state", "waker_state", "futex"]
     empty = np.empty(0, np.int64)
     table = {name: np.concatenate([empty, *(part.pop(name) for part in parts)]) for name in names}
     dropped: dict[str, int] = {}
@@ -181,6 +183,7 @@ def gather(
         waker=np.maximum(spans["waker"], -1).astype(np.int32),
         waker_state=spans["waker_state"].astype(np.int32),
         waker_tid=spans["waker_tid"].astype(np.int32),
+        futex=spans["futex"].view(np.uint64),
         states=states,
         activity=activity,
         amount_row=row,
@@ -206,6 +209,7 @@ def _columns(rows: Transitions, numbers: Ints, words: dict[str, int], window: Wi
         "waker": _places(rows.waker, numbers),
         "waker_tid": rows.waker_tid.astype(np.int64),
         "state": table[np.minimum(rows.state, len(table) - 1)],
+        "futex": np.zeros(len(rows), np.int64) if rows.futex is None else rows.futex.astype(np.uint64).view(np.int64),
         "waker_state": table[np.where(rows.waker_state == NO_STATE, len(table) - 1, rows.waker_state)],
     }
     outside = (rows.duration > 0) & (found["duration"] == 0)
@@ -281,7 +285,7 @@ def _tiled(table: dict[str, Ints], window: Window, unknown: int, dropped: dict[s
             "thread": thread[gap],
             "state": np.full(len(gap), unknown, np.int64),
             **{name: np.full(len(gap), -1, np.int64) for name in ("cpu", "waker", "waker_state")},
-            **{name: np.zeros(len(gap), np.int64) for name in ("taken", "waker_tid")},
+            **{name: np.zeros(len(gap), np.int64) for name in ("taken", "waker_tid", "futex")},
         }
         table = {name: np.insert(column, gap + 1, new[name]) for name, column in table.items()}
     return table

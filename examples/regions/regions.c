@@ -1,4 +1,4 @@
-/* Parsing is marked as not being progress, and waiting for a ring buffer as polling.
+/* Parsing is marked as not being progress, waiting for a ring buffer as polling, and drawing as progress with a name.
 
    cc -O2 -pthread -I"$(python3 -c 'import headway; print(headway.get_include())')" regions.c -o regions
    headway stat -- ./regions */
@@ -27,7 +27,8 @@ int main(void) {
         headway_set_noneffective(ring);
         work(100000);
         headway_clear_noneffective();
-        work(500000); /* progress */
+        HEADWAY_STATE("draw") work(400000);
+        work(100000); /* progress without a name */
     }
     return found != 250;
 }

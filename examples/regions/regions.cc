@@ -28,8 +28,12 @@ int main() {
         } catch (const std::runtime_error &) {
             found++;
         }
-        headway::poll region{"ring"};
-        work(100000);
+        {
+            headway::poll region{"ring"};
+            work(100000);
+        }
+        headway::state region{"draw"};
+        work(400000);
     }
     return found == 250 && headway_depth() == 0 ? 0 : 1;
 }

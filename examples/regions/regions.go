@@ -14,6 +14,7 @@ package main
 #include <headway.h>
 static headway_tag_t noneffective_tag(const char *name) { return headway_tag(name); }
 static headway_tag_t poll_tag(const char *name) { return headway_poll_tag(name); }
+static headway_tag_t state_tag(const char *name) { return headway_state_tag(name); }
 static void set(headway_tag_t tag) { headway_set_noneffective(tag); }
 static void clear(void) { headway_clear_noneffective(); }
 */
@@ -41,6 +42,13 @@ func Poll(name string) Tag {
 	return Tag(C.poll_tag(text))
 }
 
+// State gives the tag of the state user.NAME: progress, with a name.
+func State(name string) Tag {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	return Tag(C.state_tag(text))
+}
+
 // In calls a function in the region.
 func (tag Tag) In(body func()) {
 	runtime.LockOSThread()
@@ -61,10 +69,10 @@ func work(n uint64) {
 }
 
 func main() {
-	parse, ring := Noneffective("parse"), Poll("ring")
+	parse, ring, draw := Noneffective("parse"), Poll("ring"), State("draw")
 	for i := 0; i < 500; i++ {
 		parse.In(func() { work(400000) })
 		ring.In(func() { work(100000) })
-		work(500000)
+		draw.In(func() { work(500000) })
 	}
 }

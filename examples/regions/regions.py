@@ -23,7 +23,8 @@ def main() -> None:
         parse()
         with ring:
             work(10_000)
-        work(50_000)
+        with headway.state("draw"):
+            work(50_000)
 
 
 if __name__ == "__main__":

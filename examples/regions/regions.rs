@@ -17,6 +17,7 @@ pub struct Tag(u32);
 extern "C" {
     fn headway_tag(name: *const std::ffi::c_char) -> u32;
     fn headway_poll_tag(name: *const std::ffi::c_char) -> u32;
+    fn headway_state_tag(name: *const std::ffi::c_char) -> u32;
     fn headway_set_noneffective(tag: u32);
     fn headway_clear_noneffective();
 }
@@ -29,6 +30,10 @@ impl Tag {
     /// The state `poll.NAME`.
     pub fn poll(name: &CStr) -> Tag {
         Tag(unsafe { headway_poll_tag(name.as_ptr()) })
+    }
+    /// The state `user.NAME`: progress, with a name.
+    pub fn state(name: &CStr) -> Tag {
+        Tag(unsafe { headway_state_tag(name.as_ptr()) })
     }
     /// This thread is in the region until the guard is dropped.
     pub fn enter(self) -> Region {
@@ -55,6 +60,7 @@ fn work(n: u64) {
 fn main() {
     let parse = Tag::noneffective(c"parse");
     let ring = Tag::poll(c"ring");
+    let draw = Tag::state(c"draw");
     for _ in 0..500 {
         {
             let _region = parse.enter();
@@ -64,6 +70,7 @@ fn main() {
             let _region = ring.enter();
             work(100_000);
         }
+        let _region = draw.enter();
         work(500_000);
     }
 }

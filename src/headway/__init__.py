@@ -1,6 +1,7 @@
 """Headway shows how much progress each thread of a real program makes, where the rest of its time goes, and why.
 
-Programs in Python mark regions with `noneffective`, `poll`, or the pair `set_noneffective` and `clear_noneffective`.
+Programs in Python mark regions with `noneffective`, `poll`, `state`, or the pairs `set_noneffective` and
+`clear_noneffective`, `set_state` and `clear_state`.
 They say what their threads work on with `task`, `set_task` and `clear_task`, or `headway.asyncio` for coroutines.
 Programs in C and other languages use the header ``headway.h`` in the folder that `get_include` returns. `observe`
 measures threads while a block runs, `Machine` runs programs on the reference machine, and `open` reads recordings.
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from .recording.reader import open
     from .regions import (
         clear_noneffective,
+        clear_state,
         clear_task,
         current_task,
         noneffective,
         poll,
         set_noneffective,
+        set_state,
         set_task,
+        state,
         task,
     )
     from .session.observing import observe
@@ -34,6 +38,7 @@ __all__ = [
     "Machine",
     "__version__",
     "clear_noneffective",
+    "clear_state",
     "clear_task",
     "current_task",
     "get_include",
@@ -42,7 +47,9 @@ __all__ = [
     "open",
     "poll",
     "set_noneffective",
+    "set_state",
     "set_task",
+    "state",
     "task",
 ]
 
@@ -50,6 +57,7 @@ _WHERE = {
     "Cache": ".machine.config",
     "Machine": ".machine.machine",
     "clear_noneffective": ".regions",
+    "clear_state": ".regions",
     "clear_task": ".regions",
     "current_task": ".regions",
     "noneffective": ".regions",
@@ -57,7 +65,9 @@ _WHERE = {
     "open": ".recording.reader",
     "poll": ".regions",
     "set_noneffective": ".regions",
+    "set_state": ".regions",
     "set_task": ".regions",
+    "state": ".regions",
     "task": ".regions",
     "__version__": "._version",
 }

@@ -21,7 +21,7 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf.division import divided
-from headway.model import Quality, Thread
+from headway.model import Cell, Quality, Thread
 
 from .measuring import check, count_of, disturbed, measure, measure_intervals, only, python, time_in, until_asleep
 
@@ -29,7 +29,7 @@ SWITCHES = MeasureOptions(level=Level.SWITCHES)
 CALLS = MeasureOptions(level=Level.CALLS)
 needs_root = pytest.mark.root
 
-STATES = ("user", "kernel.read", "kernel.fault", "irq")
+STATES = ("user", "user.draw", "kernel.read", "kernel.fault", "irq")
 counts = st.dictionaries(st.sampled_from(STATES), st.integers(0, 10**6))
 
 
@@ -52,6 +52,13 @@ def test_time_that_is_not_divided_goes_to_the_states_of_its_samples(
     assert {state: estimate.samples for state, estimate in row.sampled.items()} == taken
     assert sum(estimate.time for estimate in row.sampled.values()) == undivided
     assert all(row.states[state].count is None for state in taken)
+
+
+def test_how_often_a_region_of_progress_was_entered_stays_known() -> None:
+    states = Cells.of([("running", 100, 3), ("user.draw", 0, 7)], {"user.draw": 3, "kernel.read": 1})
+    (row,) = divided([Thread(1, 1, "name", 0, 0, None, 100, 100, states)])
+    assert row.states["user.draw"] == Cell(75, 7)
+    assert row.states["kernel.read"] == Cell(25, None)
 
 
 @given(counts, counts)
@@ -238,6 +245,33 @@ def test_marked_regions_stay_exact() -> None:
     assert "noneffective.busy" not in thread.sampled
     assert time_in(thread, "noneffective.busy") >= 49 * 4_000_000 - disturbed(thread)
     assert time_in(thread, "user", "running") >= 50 * 2_000_000 - disturbed(thread)
+
+
+@needs_root
+def test_the_kernels_time_in_a_region_of_progress_is_not_progress(compile_c: Compile) -> None:
+    """The region is a part of what samples say of user code: unlike other regions it has no time of its own."""
+    program = subprocess.Popen([compile_c("copying"), "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdout.readline()
+    with closing(BpfSource(Selection(pids=(program.pid,)), SWITCHES)) as source:
+        source.begin()
+        program.stdin.close()
+        assert program.wait() == 0
+        source.wait_until_exit_is_seen(program.pid)
+        ledger = source.end()
+    check(ledger)
+    thread = only(ledger)
+    assert 149 <= count_of(thread, "user.copy") <= 150, "how often it was entered is counted"
+    indices = ledger.indices(thread)
+    assert indices.quality["epi"] in (Quality.SAMPLED, Quality.BY_MODE)
+    assert indices.rpi is not None
+    assert indices.kpi is not None
+    in_kernel = time_in(thread, "kernel")
+    assert indices.kpi >= in_kernel > 0
+    if sum(estimate.samples + estimate.mode_samples for estimate in thread.sampled.values()) >= 40:
+        assert in_kernel > indices.rpi / 8, "reading 24 MiB takes the kernel about as long as the work beside it"
+        assert thread.sampled["user.copy"].whole == time_in(thread, "user.copy")
 
 
 @needs_root

@@ -55,6 +55,20 @@ def test_regions_have_the_time_that_the_program_spent_in_them(compile_c: Compile
     assert times[Kind.KERNEL] >= time_in(thread, "noneffective."), "the others are KPI"
 
 
+def test_regions_of_progress_have_their_time_and_are_in_epi(compile_c: Compile) -> None:
+    ledger, said = measure(compile_c("named_progress"))
+    thread = only(ledger)
+    drawn, mislaid, shaded, plain = map(int, said)
+    assert_at_least(thread, "user.render", drawn)
+    assert_at_least(thread, "noneffective.lost", mislaid)
+    assert_at_least(thread, "user.shade", shaded)
+    assert thread.states["user"].time >= plain - disturbed(thread)
+    assert count_of(thread, "user.render") == count_of(thread, "user.shade") == 300
+    times = thread.times()
+    assert times[Kind.EFFECTIVE] == sum(thread.states[s].time for s in ("user", "user.render", "user.shade"))
+    assert times[Kind.KERNEL] >= time_in(thread, "noneffective.lost")
+
+
 def test_what_is_waited_for_in_a_region_is_a_wait(compile_c: Compile) -> None:
     thread = only(measure(compile_c("switched_out"))[0])
     slept = time_in(thread, "wait.sleep")

@@ -90,6 +90,21 @@ def test_samples_divide_what_the_kernel_has_and_nothing_else(time: int, had: Mod
     assert more == parts
 
 
+@given(times, cycles, samples, st.dictionaries(st.sampled_from(["user.draw", "user.parse"]), st.integers(0, 10**6)))
+def test_samples_divide_user_code_among_its_regions_and_leave_the_kernel_as_it_is(
+    time: int, had: ModeCycles, found: dict[str, int], regions: dict[str, int]
+) -> None:
+    without, parts = divide_by_mode(time, had, found), divide_by_mode(time, had, found | regions)
+    own = {state: part for state, part in parts.items() if state.partition(".")[0] == "user"}
+    assert {s: p for s, p in parts.items() if s not in own} == {s: p for s, p in without.items() if s != "user"}
+    assert sum(part.by_mode for part in own.values()) == without.get("user", Estimate()).by_mode
+    if any(regions.values()):
+        expected = divide(without.get("user", Estimate()).by_mode, {"user": found.get("user", 0)} | regions)
+        assert {s: (p.by_mode, p.mode_samples) for s, p in own.items()} == {
+            s: (p.time, p.samples) for s, p in expected.items()
+        }
+
+
 @given(times, cycles, st.integers(0, 10**18))
 def test_more_cycles_in_user_mode_are_never_less_time_of_user_code(time: int, had: ModeCycles, more: int) -> None:
     user = divide_by_mode(time, had, {}).get("user", Estimate()).by_mode

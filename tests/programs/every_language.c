@@ -8,15 +8,18 @@ static int leave(int how) {
                 if (how == 1) break;
             }
             if (how == 2) break;
+            HEADWAY_STATE("render") if (how == 3) continue;
         }
         return 0;
     }
 }
 int main(void) {
     uint32_t i;
-    headway_tag_t bare = headway_tag("bare");
+    headway_tag_t bare = headway_tag("bare"), named = headway_state_tag("bare");
     headway_set_noneffective(bare);
-    if (headway_depth() != 1) return 1;
+    headway_set_state(named);
+    if (headway_depth() != 2) return 1;
+    headway_clear_state();
     headway_clear_noneffective();
     leave(0); leave(1); leave(2); leave(3);
     if (headway_depth()) return 2;

@@ -85,10 +85,11 @@ def possible(reading: BlocksReading) -> None:
     """No time is negative, or longer than the block is old; no name is anything else than a region's."""
     for tid, found in reading.blocks.items():
         assert tid == found.tid
-        assert found.open is None or found.open.split(".")[0] in ("noneffective", "poll")
+        assert found.open is None or found.open.split(".")[0] in ("noneffective", "poll", "user")
         assert sum(spent.time for spent in found.times.values()) <= max(NOW - found.since, 0)
         for state, spent in found.times.items():
-            assert state.split(".")[0] in ("noneffective", "poll")
+            assert state.split(".")[0] in ("noneffective", "poll", "user")
+            assert state != "user", "the state of all code without a region"
             assert spent.time >= 0
             assert spent.entries >= 0
     assert reading.lies >= 0

@@ -16,6 +16,7 @@ import headway
 pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "regions"
+REGIONS = {"noneffective.parse", "poll.ring", "user.draw"}
 
 
 def needs(*programs: str) -> None:
@@ -33,21 +34,21 @@ def marked(command: list[str], folder: Path) -> set[str]:
     options = ["--source", "proc", "--json", "-o", str(report), "--"]
     subprocess.run([*headway_stat, *options, *command], check=True, timeout=120)
     states = {state["state"] for thread in json.loads(report.read_text())["threads"] for state in thread["states"]}
-    return {state for state in states if state.startswith(("noneffective", "poll"))}
+    return {state for state in states if state.startswith(("noneffective", "poll", "user."))}
 
 
 def test_the_example_in_c_marks_its_regions(tmp_path: Path) -> None:
     needs("cc")
     include = f"-I{headway.get_include()}"
     subprocess.run(["cc", "-O2", "-pthread", include, EXAMPLES / "regions.c", "-o", tmp_path / "c"], check=True)
-    assert marked([str(tmp_path / "c")], tmp_path) == {"noneffective.parse", "poll.ring"}
+    assert marked([str(tmp_path / "c")], tmp_path) == REGIONS
 
 
 def test_the_example_in_cpp_marks_its_regions(tmp_path: Path) -> None:
     needs("c++")
     include = f"-I{headway.get_include()}"
     subprocess.run(["c++", "-O2", "-pthread", include, EXAMPLES / "regions.cc", "-o", tmp_path / "cc"], check=True)
-    assert marked([str(tmp_path / "cc")], tmp_path) == {"noneffective.parse", "poll.ring"}
+    assert marked([str(tmp_path / "cc")], tmp_path) == REGIONS
 
 
 def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
     subprocess.run(["cc", "-O2", "-c", include, EXAMPLES / "functions.c", "-o", functions], check=True)
     target = ["-C", f"link-arg={functions}", "-o", str(tmp_path / "rs")]
     subprocess.run(["rustc", "-O", "--edition", "2021", *target, EXAMPLES / "regions.rs"], check=True, cwd=tmp_path)
-    assert marked([str(tmp_path / "rs")], tmp_path) == {"noneffective.parse", "poll.ring"}
+    assert marked([str(tmp_path / "rs")], tmp_path) == REGIONS
 
 
 def test_the_example_in_go_marks_its_regions(tmp_path: Path) -> None:
@@ -65,9 +66,9 @@ def test_the_example_in_go_marks_its_regions(tmp_path: Path) -> None:
     environment = {**os.environ, "CGO_CFLAGS": f"-I{headway.get_include()}", "CGO_ENABLED": "1"}
     build = ["go", "build", "-o", str(tmp_path / "go"), str(EXAMPLES / "regions.go")]
     subprocess.run(build, check=True, env=environment)
-    assert marked([str(tmp_path / "go")], tmp_path) == {"noneffective.parse", "poll.ring"}
+    assert marked([str(tmp_path / "go")], tmp_path) == REGIONS
 
 
 def test_the_example_in_python_marks_its_regions(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "regions.py")]
-    assert marked(command, tmp_path) == {"noneffective.parse", "poll.ring"}
+    assert marked(command, tmp_path) == REGIONS

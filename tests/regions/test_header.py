@@ -66,6 +66,8 @@ def test_one_header_marks_regions_in_every_language(
         "noneffective.bare": 1,
         "noneffective.outer": 4,
         "poll.inner": 4,
+        "user.bare": 1,
+        "user.render": 2,
     }
 
 
@@ -153,12 +155,19 @@ def test_tags_are_cleaned_shared_and_limited(compile_marked: Compile) -> None:
         "noneffective": 0,
         "noneffective.p": 1,
         "poll.p": 2,
-        "noneffective.sp_ace____": 3,
-        "noneffective.012345678901234567": 4,
-        "poll": 5,
+        "user.p": 3,
+        "user.unnamed": 4,
+        "noneffective.sp_ace____": 5,
+        "noneffective.012345678901234567": 6,
+        "poll": 7,
         "n": 32,
-        "refused": 15,
+        "refused": 19,
         "noneffective.other": 31,
+        "named": 3,
+        "no_name": 1,
+        "no_room": 1,
+        "around": 1,
+        "none": 0,
     }
 
 

@@ -1,4 +1,4 @@
-"""`headway.noneffective`, `headway.poll` and the bare pair: held against a model, and seen as an observer sees them."""
+"""`headway.noneffective`, `poll`, `state` and the bare pairs: held against a model, and seen as observers see them."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ MARKS = {
     "noneffective.b": headway.noneffective("b"),
     "poll": headway.poll(),
     "poll.ring": headway.poll("ring"),
+    "user.render": headway.state("render"),
 }
 moves = st.lists(st.sampled_from([*MARKS, "", ""]), max_size=60)
 
@@ -159,7 +160,7 @@ def test_async_with_is_refused() -> None:
 
 @pytest.mark.parametrize("tag", [3, b"x", None, test_async_with_is_refused])
 def test_tags_are_text(tag: object) -> None:
-    for marks in (headway.noneffective, headway.poll, headway.set_noneffective):
+    for marks in (headway.noneffective, headway.poll, headway.set_noneffective, headway.state, headway.set_state):
         with pytest.raises(TypeError, match="region"):
             marks(tag)  # type: ignore[arg-type]
 
@@ -171,6 +172,29 @@ def test_any_text_is_a_tag(tag: str) -> None:
     assert state is not None
     assert state.startswith("noneffective")
     assert len(state) <= 31
+    assert look().lies == 0
+
+
+def test_a_state_has_a_name() -> None:
+    for marks in (headway.state, headway.set_state):
+        with pytest.raises(ValueError, match="a state has a name"):
+            marks("")
+    with pytest.raises(TypeError):
+        headway.state()  # type: ignore[call-arg]
+
+
+def test_a_state_is_progress_and_nests_with_other_regions() -> None:
+    @headway.state("draw")
+    def draw() -> str | None:
+        return own().open
+
+    assert draw() == "user.draw"
+    headway.set_state("outer")
+    with headway.noneffective("inner"):
+        assert (own().open, draw()) == ("noneffective.inner", "user.draw")
+    assert own().open == "user.outer"
+    headway.clear_state()
+    assert own().open is None
     assert look().lies == 0
 
 

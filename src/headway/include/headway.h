@@ -1,4 +1,5 @@
-/* headway.h: mark regions of a program whose time is not progress, or is polling, and say what its threads work on.
+/* headway.h: mark regions of a program whose time is not progress, or is polling, or is progress with a name, and say what
+   its threads work on.
 
    One header, no library, C99 and C++11 and later, gcc and clang. A mark costs two readings of the clock and a few stores
    to memory of the thread, whether anybody observes or not. `headway stat` sees it from outside.
@@ -7,10 +8,15 @@
 
        HEADWAY_NONEFFECTIVE("parse") { ... }              // return and break end it correctly, too
        HEADWAY_POLL("ring") { ... }
+       HEADWAY_STATE("render") { ... }                    // progress, with a name: the state user.render
 
        static headway_tag_t parse;                        // or the bare pair, with the tag looked up once
        parse = headway_tag("parse");
        headway_set_noneffective(parse);  ...  headway_clear_noneffective();
+
+       static headway_tag_t render;
+       render = headway_state_tag("render");
+       headway_set_state(render);  ...  headway_clear_state();
 
        headway::noneffective region{"parse"};             // C++: until the end of the scope
 
@@ -59,10 +65,16 @@ extern "C" {
 HEADWAY_API_ headway_tag_t headway_tag(const char *name);
 /* Return the number of the state `poll.NAME`, or `poll`, in the same way. */
 HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name);
+/* Return the number of the state `user.NAME`, in the same way (`user.unnamed` if the name is empty): its time is progress.
+   Regions for whose state there is no room change nothing: the time stays where it would be without them. */
+HEADWAY_API_ headway_tag_t headway_state_tag(const char *name);
 /* Begin a region of this thread, inside those in which it already is. */
 HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag);
 /* End the innermost region of this thread. Without an open region this only counts an error. */
 HEADWAY_API_ void headway_clear_noneffective(void);
+/* The same two, for regions of the tags of `headway_state_tag`. */
+HEADWAY_API_ void headway_set_state(headway_tag_t tag);
+HEADWAY_API_ void headway_clear_state(void);
 /* Return the number of regions in which this thread is. */
 HEADWAY_API_ uint32_t headway_depth(void);
 /* End regions until this thread is in at most `depth`. */
@@ -91,8 +103,11 @@ extern "C" {
 #endif
 HEADWAY_API_ headway_tag_t headway_tag(const char *name) { (void)name; return 0; }
 HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name) { (void)name; return 0; }
+HEADWAY_API_ headway_tag_t headway_state_tag(const char *name) { (void)name; return 0; }
 HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag) { (void)tag; }
 HEADWAY_API_ void headway_clear_noneffective(void) {}
+HEADWAY_API_ void headway_set_state(headway_tag_t tag) { (void)tag; }
+HEADWAY_API_ void headway_clear_state(void) {}
 HEADWAY_API_ uint32_t headway_depth(void) { return 0; }
 HEADWAY_API_ void headway_restore(uint32_t depth) { (void)depth; }
 HEADWAY_API_ headway_task_name_t headway_task_name(const char *name) { (void)name; return 0; }
@@ -106,6 +121,7 @@ HEADWAY_API_ headway_task_name_t headway_current_task_name(void) { return 0; }
 
 #define HEADWAY_NONEFFECTIVE(name)
 #define HEADWAY_POLL(name)
+#define HEADWAY_STATE(name)
 #define HEADWAY_TASK(id)
 #define HEADWAY_NAMED_TASK(id, name)
 
@@ -344,7 +360,14 @@ static inline void headway_settle_(struct headway_block *self) {
 
 static inline void headway_begin_(struct headway_block *self, headway_tag_t tag) {
     uint32_t around = headway_wanted_(self), depth = HEADWAY_LOAD_(self->depth), n = HEADWAY_LOAD_(self->n_tags);
-    if (tag >= HEADWAY_TAGS_) tag = 0;
+    if (tag >= HEADWAY_TAGS_) {
+        if (tag == HEADWAY_NOTHING_) { /* there is no room for its state: what is around it goes on */
+            HEADWAY_STORE_(self->depth, depth + 1);
+            if (depth >= HEADWAY_STACK_) __atomic_fetch_add(&self->errors, 1, __ATOMIC_RELAXED);
+            return;
+        }
+        tag = 0;
+    }
     while (tag >= n && !__atomic_compare_exchange_n(&self->n_tags, &n, tag + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     HEADWAY_STORE_(self->depth, depth + 1);
     if (depth >= HEADWAY_STACK_) {
@@ -631,14 +654,18 @@ static inline int headway_tag_find_(struct headway_arena *arena, const char *sta
 HEADWAY_SLOW_ headway_tag_t headway_tag_add_(struct headway_arena *arena, const char *state);
 HEADWAY_SLOW_ headway_tag_t headway_tag_add_(struct headway_arena *arena, const char *state) {
     static const char other[] = "noneffective.other";
-    int tag;
-    if (!headway_lock_take_(&arena->lock)) return 0;
+    int none = strncmp(state, "user", 4) ? 0 : HEADWAY_NOTHING_, tag;
+    if (!headway_lock_take_(&arena->lock)) return (headway_tag_t)none;
     tag = headway_tag_find_(arena, state);
     if (tag < 0) {
         tag = (int)arena->n_tags;
         if (tag >= (int)HEADWAY_TAGS_ - 1) {
             tag = (int)HEADWAY_TAGS_ - 1;
             if (strcmp(state, other)) arena->refused_tags++;
+            if (none) {
+                __atomic_store_n(&arena->lock, 0, __ATOMIC_RELEASE);
+                return (headway_tag_t)none;
+            }
             state = other;
         }
         memcpy(arena->names[tag], state, strlen(state) + 1);
@@ -846,6 +873,10 @@ HEADWAY_API_ headway_tag_t headway_tag(const char *name) { return headway_tag_na
 
 HEADWAY_API_ headway_tag_t headway_poll_tag(const char *name) { return headway_tag_named_("poll", name); }
 
+HEADWAY_API_ headway_tag_t headway_state_tag(const char *name) {
+    return headway_tag_named_("user", name && *name ? name : "unnamed");
+}
+
 HEADWAY_API_ void headway_set_noneffective(headway_tag_t tag) {
     struct headway_block *self = headway_block_();
     if (self) headway_begin_(self, tag);
@@ -855,6 +886,10 @@ HEADWAY_API_ void headway_clear_noneffective(void) {
     struct headway_block *self = headway_block_();
     if (self) headway_end_(self);
 }
+
+HEADWAY_API_ void headway_set_state(headway_tag_t tag) { headway_set_noneffective(tag); }
+
+HEADWAY_API_ void headway_clear_state(void) { headway_clear_noneffective(); }
 
 HEADWAY_API_ uint32_t headway_depth(void) {
     struct headway_block *self = headway_block_();
@@ -969,6 +1004,7 @@ static inline void headway_leave_(struct headway_region_ *region) {
 /* Make a region of the statement that follows; `name` is a string literal. `break` and `continue` in it only leave it. */
 #define HEADWAY_NONEFFECTIVE(name) HEADWAY_BLOCK_(headway_tag, name, __LINE__)
 #define HEADWAY_POLL(name) HEADWAY_BLOCK_(headway_poll_tag, name, __LINE__)
+#define HEADWAY_STATE(name) HEADWAY_BLOCK_(headway_state_tag, name, __LINE__)
 #define HEADWAY_BLOCK_(look_up, name, number) HEADWAY_BLOCK2_(look_up, name, number)
 #define HEADWAY_BLOCK2_(look_up, name, number)                                                                \
     for (struct headway_region_ headway_region_##number##_ __attribute__((cleanup(headway_leave_))) =         \
@@ -1026,6 +1062,12 @@ class poll : public region {
 public:
     explicit poll(const char *name = "") : region(headway_poll_tag(name)) {}
     explicit poll(headway_tag_t tag) : region(tag) {}
+};
+
+class state : public region {
+public:
+    explicit state(const char *name) : region(headway_state_tag(name)) {}
+    explicit state(headway_tag_t tag) : region(tag) {}
 };
 
 } /* namespace headway */

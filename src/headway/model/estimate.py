@@ -30,6 +30,8 @@ __all__ = [
 
 USER = "user"
 """The state of the program's own code."""
+_REGION = "user."
+"""The beginning of the states of regions of user code that have a name."""
 KERNEL = "kernel"
 """The state of time in the kernel of which it is not known what the kernel did."""
 
@@ -54,7 +56,10 @@ class Estimate:
     by_mode: int = 0
     """The part of which the cycles in user mode and in kernel mode told whether it was user code or the kernel."""
     mode_samples: int = 0
-    """The samples that told which state of the kernel that part was in. 0 of user code, and of `KERNEL`."""
+    """The samples that told which state of the kernel, or which region of user code, that part was in.
+
+    0 of `KERNEL`, and of user code in which no sample fell into a region.
+    """
 
     def __add__(self, other: Estimate) -> Estimate:
         """Return the sum of both."""
@@ -122,21 +127,28 @@ def divide(time: int, samples: Mapping[str, int]) -> dict[str, Estimate]:
 
 
 def divide_by_mode(time: int, cycles: ModeCycles, samples: Mapping[str, int]) -> dict[str, Estimate]:
-    """Divide a time into user code and the kernel by its cycles, and that of the kernel by samples of its states.
+    """Divide a time into user code and the kernel by its cycles, and each of the two by samples of its states.
 
     The parts add up to ``time`` exactly. User code gets its share of all that the cycles were counted in, the
-    observer's time too, rounded to the nearest unit; the kernel gets the rest. Samples of user code do not count.
-    Without a sample in the kernel its time is in the state `KERNEL`. Raises ValueError if the time or a number of
-    samples is negative, or if the cycles are not `ModeCycles.credible`.
+    observer's time too, rounded to the nearest unit; the kernel gets the rest. Without a sample in the kernel its time
+    is in the state `KERNEL`. User code is divided only if a sample fell into one of its regions (``user.TAG``). Raises
+    ValueError if the time or a number of samples is negative, or if the cycles are not `ModeCycles.credible`.
     """
     if time < 0 or not cycles.credible:
         raise ValueError(f"a time of {time} cannot be divided by {cycles}")
     whole = cycles.user + cycles.kernel
     user = min(time, (2 * (time + cycles.overhead) * cycles.user + whole) // (2 * whole))
+    own = {state: n for state, n in samples.items() if state == USER or state.startswith(_REGION)}
     found = {USER: Estimate(by_mode=user)} if user else {}
-    for state, part in divide(time - user, {state: n for state, n in samples.items() if state != USER}).items():
-        found[KERNEL if state == RUNNING else state] = Estimate(by_mode=part.time, mode_samples=part.samples)
-    return found
+    if any(n for state, n in own.items() if state != USER):
+        found = _by_mode(divide(user, own))
+    kernel = divide(time - user, {state: n for state, n in samples.items() if state not in own})
+    return found | {KERNEL if state == RUNNING else state: part for state, part in _by_mode(kernel).items()}
+
+
+def _by_mode(parts: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Return parts of one mode's time, which samples divided."""
+    return {state: Estimate(by_mode=part.time, mode_samples=part.samples) for state, part in parts.items()}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:

@@ -141,7 +141,10 @@ _LOSSES = (
     Loss("unseen_ends", "threads whose end was not seen: they count until the reading that no longer found them"),
     Loss("hidden", "threads and processes whose files in /proc this user may not read"),
     Loss("unmarked_threads", "threads for which a program that marks regions had no room"),
-    Loss("unnamed_regions", "names of regions for which a program had no room: their time is in noneffective.other"),
+    Loss(
+        "unnamed_regions",
+        "names of regions for which a program had no room: their time is in noneffective.other or user",
+    ),
     Loss("untrue_marks", "values in blocks of marked regions that cannot be true"),
     Loss("uncounted_threads", "threads whose events could not be counted"),
     Loss("uncounted_ns", "processor time in which a thread's events were not counted", unit="ns"),

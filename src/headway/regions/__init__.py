@@ -1,4 +1,4 @@
-"""Marked regions of this program, whose time is not progress, or is polling, and the tasks that its threads work on.
+"""Marked regions of this program (no progress, polling, progress with a name), and the tasks of its threads.
 
 The marks use the same header as C programs (``headway.h``, in the directory that `headway.get_include` returns).
 Regions of Python and of its extension modules therefore nest within each other, and an observer sees no difference. A
@@ -10,12 +10,15 @@ from __future__ import annotations
 from ._regions import (
     Steps,
     clear_noneffective,
+    clear_state,
     clear_task,
     current_task,
     noneffective,
     poll,
     set_noneffective,
+    set_state,
     set_task,
+    state,
     task,
     task_number,
 )
@@ -24,13 +27,16 @@ from .thread_names import name_threads
 __all__ = [
     "Steps",
     "clear_noneffective",
+    "clear_state",
     "clear_task",
     "current_task",
     "name_threads",
     "noneffective",
     "poll",
     "set_noneffective",
+    "set_state",
     "set_task",
+    "state",
     "task",
     "task_number",
 ]

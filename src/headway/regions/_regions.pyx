@@ -10,6 +10,7 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef extern from "headway.h":
     uint32_t headway_tag(const char *name) nogil
     uint32_t headway_poll_tag(const char *name) nogil
+    uint32_t headway_state_tag(const char *name) nogil
     void headway_set_noneffective(uint32_t tag) nogil
     void headway_clear_noneffective() nogil
     uint32_t headway_task_name(const char *name) nogil
@@ -30,13 +31,15 @@ cdef extern from *:
     """
 
 cdef dict _tags = {}
-"""The number of each tag that has been looked up, by tag."""
+"""The number of each tag of `set_noneffective` that has been looked up, by tag."""
+cdef dict _states = {}
+"""Likewise, of `set_state`."""
 
 
 cdef bytes _encoded(object tag):
     if not isinstance(tag, str):
         if callable(tag):
-            raise TypeError("a region takes a tag: write the decorator with brackets, @headway.noneffective()")
+            raise TypeError("a region takes a tag: write the decorator with brackets, @headway.noneffective('tag')")
         raise TypeError(f"the tag of a region is a str, not {type(tag).__name__}")
     return tag.partition("\0")[0].encode("utf-8", "surrogateescape")
 
@@ -109,6 +112,25 @@ cdef class poll(_Region):
         self.tag = tag
 
 
+cdef class state(_Region):
+    """A region of this thread whose time is progress with a name: state ``user.TAG``. See `noneffective`.
+
+    There is no room for more than 31 tags: regions of further ones change nothing, and their time is ``user``. Raises
+    ValueError if the tag is empty.
+    """
+
+    def __cinit__(self, tag):
+        self._tag = _state_tag(tag)
+        self.tag = tag
+
+
+cdef uint32_t _state_tag(object tag) except? 0xffffffff:
+    cdef bytes name = _encoded(tag)
+    if not name:
+        raise ValueError("a state has a name: headway.state('render')")
+    return headway_state_tag(name)
+
+
 def set_noneffective(tag=""):
     """Begin a region ``noneffective.TAG`` of this thread, inside those in which it already is."""
     cdef object number = _tags.get(tag)
@@ -119,6 +141,19 @@ def set_noneffective(tag=""):
 
 def clear_noneffective():
     """End the innermost region of this thread. Without an open region, only observers notice the call."""
+    headway_clear_noneffective()
+
+
+def set_state(tag):
+    """Begin a region ``user.TAG`` of this thread, inside those in which it already is."""
+    cdef object number = _states.get(tag)
+    if number is None:
+        number = _states[tag] = _state_tag(tag)
+    headway_set_noneffective(number)
+
+
+def clear_state():
+    """End the innermost region of this thread, as `clear_noneffective` does."""
     headway_clear_noneffective()
 
 

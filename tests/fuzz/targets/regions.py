@@ -40,7 +40,7 @@ _BLOCK = LAYOUT.packing("headway_block", *BLOCK_FIELDS)
 _TAG = LAYOUT.packing("headway_block_tag", "word", "entries")
 _NAMES_AT = LAYOUT.offset_of("headway_arena", "names")
 _TAGS_AT = LAYOUT.offset_of("headway_block", "tags")
-_NAMES = (b"noneffective.parse", b"poll.queue", b"noneffective", b"poll")
+_NAMES = (b"noneffective.parse", b"poll.queue", b"noneffective", b"user.draw")
 _WRITE = struct.Struct("=IQ")
 _MOST = 200
 """Words of an input."""
@@ -112,7 +112,8 @@ class RegionsTarget(Target):
                 assert 0 <= sum(spent.time for spent in block.times.values()) <= age
                 assert all(0 <= spent.entries <= N_TAGS * (age + 1) for spent in block.times.values())
                 states = {*block.times, block.open or "poll"}
-                assert all(state.partition(".")[0] in ("noneffective", "poll") for state in states)
+                assert all(state.partition(".")[0] in ("noneffective", "poll", "user") for state in states)
+                assert "user" not in states
                 assert all(state.isprintable() and len(state) <= NAME_SIZE for state in states)
 
     def close(self) -> None:

@@ -470,7 +470,7 @@ cdef class Cells:
         cdef dict found = {}
         if self.samples != NULL:
             for i in range(N_SAMPLED):
-                if self.samples[i].count and self.samples[i].state < N_STATES:
+                if self.samples[i].count and self.samples[i].state < <uint32_t>len(names):
                     name = names[self.samples[i].state]
                     found[name] = found.get(name, 0) + self.samples[i].count
         return found
@@ -843,6 +843,7 @@ cdef class Exits:
                     cells.put(OVERHEAD, r.overhead, 0)
                 cells.divide_ready(r, 0)
                 cells.take_samples(r.samples)
+                memory.number_samples(cells)
                 cells.undivided_overhead = r.undivided_overhead
                 tasks = [
                     memory.task_row(<task_record *><const char *>task, r)
@@ -1067,6 +1068,15 @@ cdef class BpfMaps:
             if state < <uint64_t>TAG:
                 polling.add(self.numbers[state - POLL])
         return self.numbers[state - POLL]
+
+    cdef int number_samples(self, Cells cells) except -1:
+        """Give the samples of a reading our numbers of their states."""
+        cdef int i
+        if cells.samples != NULL:
+            for i in range(N_SAMPLED):
+                if cells.samples[i].count:
+                    cells.samples[i].state = self.state_of(cells.samples[i].state)
+        return 0
 
     cdef tuple counts_of(self, const cell *cells, int used):
         """Return the name of each cell's state, and how often that occurred and ended."""
@@ -1471,6 +1481,7 @@ cdef class BpfMaps:
                     if copy.cells[i].time or copy.cells[i].count:
                         cells.count(self.state_of(i), <const uint64_t *>counts.cells[i])
             cells.take_samples(copy.samples)
+            self.number_samples(cells)
             cells.undivided_overhead = copy.undivided_overhead
             cells.put(self.state_of(copy.state), at - copy.since - deferred, 0) # open; a processor counts a state at its end
             return cells
@@ -1758,6 +1769,7 @@ cdef class BpfMaps:
             self.put_open(cells, opened, copy.resume, 0)
         cells.divide_ready(&copy, 0 if copy.cpu or state != READY else at)
         cells.take_samples(copy.samples)
+        self.number_samples(cells)
         cells.undivided_overhead = copy.undivided_overhead
         for which, (_, _, of_task) in tasks:
             if which == copy.task_record: # what is under way is for the task that the thread works on
@@ -1816,10 +1828,12 @@ OTHER_TAG = "noneffective.other"
 
 
 cdef str tag_state(bytes given):
-    """Return the state of a tag that a program named. Its kind is poll if the name says so, else noneffective."""
+    """Return the state of a tag that a program named. Its kind is poll or effective if the name says so, else noneffective."""
     cdef str name = given.partition(b"\0")[0].decode("ascii", "replace")
     cdef str clean = "".join([c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name])
     first, _, rest = clean.partition(".")
+    if first == "user" and rest:
+        return clean
     if first not in ("noneffective", "poll"):
         return "noneffective." + clean if clean else OTHER_TAG
     return clean if rest else first

@@ -209,7 +209,7 @@ struct mark {
 	u64 last; /* its part of the span charged last */
 	u16 state;
 	u16 on; /* 1: its region is the innermost, so its time grows */
-	u32 spare;
+	u32 progress; /* 1: the state is user.<tag> */
 };
 
 /* A span of user code that is being charged. */

@@ -789,9 +789,14 @@ int handle_state_sample(struct sample_context *ctx)
 		add_to_cell(record, RUNNING, 0, 0);
 		charge_events(number, RUNNING);
 	}
-	if (is_in_region(record, task))
-		return 0;
 	u32 state = interrupted_state(ctx, task);
+	if (UNLIKELY(record->block)) {
+		u32 own = undivided_user_state(record->block);
+		if (!own)
+			return 0;
+		if (state == USER)
+			state = own;
+	}
 	count_sample(record->samples, state);
 	count_sample(p->samples, state);
 	return 0;

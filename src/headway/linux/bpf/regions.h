@@ -31,29 +31,42 @@ INLINE bool is_probe_call(long call)
 	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
-/* Returns the state of a tag that a thread uses for the first time. Tags of the same name share one state. */
+enum { PROGRESS_TAG = 1 << 16 }; /* beside the state of a tag: the state is user.<tag>, or USER for want of room */
+
+/* Returns the number of a tag's name. Tags of the same name share one state. 0: there is no room, which is counted. */
+INLINE u32 number_of_tag(struct processor *p, struct tag_name *name)
+{
+	u32 number = 0;
+	u32 *known = bpf_map_lookup_elem(&tag_numbers, name);
+	if (known)
+		return *known;
+	struct tag_name *room = bpf_map_pop_elem(&free_tags, &number) ? NULL : bpf_map_lookup_elem(&tag_names, &number);
+	if (!room) {
+		count_loss(p, LOST_TAGS, 1);
+		return 0;
+	}
+	__builtin_memcpy(room->name, name->name, sizeof(name->name)); /* before anyone can find its number */
+	if (bpf_map_update_elem(&tag_numbers, name, &number, IF_NEW)) { /* another processor was faster */
+		__builtin_memset(room->name, 0, sizeof(room->name));
+		bpf_map_push_elem(&free_tags, &number, 0);
+		known = bpf_map_lookup_elem(&tag_numbers, name);
+		return known ? *known : 0;
+	}
+	return number;
+}
+
+/* Returns the state of a tag that a thread uses for the first time, with PROGRESS_TAG if that is progress. */
 u64 state_of_tag(u64 names, u32 tag)
 {
 	struct tag_name name = {};
 	struct processor *p = this_processor();
-	u32 number = 0;
 	if (!p || bpf_probe_read_user_str(name.name, TAG_LENGTH, (void *)(names + tag * TAG_LENGTH)) <= 1)
 		return TAG;
-	u32 *known = bpf_map_lookup_elem(&tag_numbers, &name);
-	if (known)
-		return TAG + *known;
-	struct tag_name *room = bpf_map_pop_elem(&free_tags, &number) ? NULL : bpf_map_lookup_elem(&tag_names, &number);
-	if (!room) {
-		count_loss(p, LOST_TAGS, 1);
-		return TAG;
-	}
-	__builtin_memcpy(room->name, name.name, sizeof(name.name)); /* before anyone can find its number */
-	if (bpf_map_update_elem(&tag_numbers, &name, &number, IF_NEW)) { /* another processor was faster */
-		__builtin_memset(room->name, 0, sizeof(room->name));
-		bpf_map_push_elem(&free_tags, &number, 0);
-		known = bpf_map_lookup_elem(&tag_numbers, &name);
-		return known ? TAG + *known : TAG;
-	}
+	const char *n = name.name;
+	bool progress = n[0] == 'u' && n[1] == 's' && n[2] == 'e' && n[3] == 'r' && n[4] == '.';
+	u32 number = number_of_tag(p, &name);
+	if (progress)
+		return PROGRESS_TAG | (number ? TAG + number : USER);
 	return TAG + number;
 }
 
@@ -104,9 +117,16 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 		time = x->left;
 	if (!time && !entered)
 		return 0;
-	if (!mark->state)
-		mark->state = state_of_tag(m->block.names, i);
+	if (!mark->state) {
+		u64 named = state_of_tag(m->block.names, i);
+		mark->state = named & (PROGRESS_TAG - 1);
+		mark->progress = named & PROGRESS_TAG ? 1 : 0;
+	}
 	u64 state = mark->state;
+	if (state == USER) /* it stays what it would be without the region */
+		return 0;
+	if (settings.undivided && mark->progress && p->state == RUNNING) /* the kernel's time in it is not known apart */
+		time = 0;
 	OPAQUE(state);
 	if (state >= N_STATES)
 		return 0;
@@ -135,6 +155,29 @@ INLINE u32 marked_state(u64 block, struct task_struct *task)
 		return USER;
 	u32 state = m->tags[MASKED(open - 1, N_BLOCK_TAGS)].state;
 	return state ? state : TAG;
+}
+
+/*
+ * Returns the state of the running thread's own code while time is not divided, for a sample: USER, or that of a region of
+ * progress. STATE_NONE: it is in another region, whose time is known exactly (charge_regions).
+ */
+u64 undivided_user_state(u64 block)
+{
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
+	struct {
+		u64 names, since;
+		u32 depth, open;
+	} head = {};
+	if (!m || !m->at ||
+		bpf_probe_read_user(&head, sizeof(head), (void *)(block + __builtin_offsetof(struct block, names))) ||
+		!head.open || m->since != head.since)
+		return USER;
+	u64 tag = MASKED(head.open - 1, N_BLOCK_TAGS);
+	struct mark *mark = &m->tags[tag];
+	if (mark->state)
+		return mark->progress ? mark->state : STATE_NONE;
+	u64 named = state_of_tag(head.names, tag); /* it was never charged */
+	return named & PROGRESS_TAG ? named & (PROGRESS_TAG - 1) : STATE_NONE;
 }
 
 /*

@@ -38,7 +38,8 @@ INLINE u32 interrupted_state(struct sample_context *context, struct task_struct 
 	return state == USER ? KERNEL_FAULT : state; /* user code is not in the kernel but for a fault */
 }
 
-/* The first place is for user code, which is of another kind than all other states. */
+/* The first place is for user code, also for that of regions for which there is no place: it is of another kind than the
+ * kernel's states. */
 INLINE void count_sample(struct sample_count *samples, u32 state)
 {
 	samples->state = USER;
@@ -51,18 +52,16 @@ INLINE void count_sample(struct sample_count *samples, u32 state)
 		if (place->state && place->state != state) {
 			if (i < N_SAMPLED - 1)
 				continue;
+			if (is_user(state)) {
+				samples->count++;
+				return;
+			}
 			state = KERNEL_OTHER;
 		}
 		place->state = state;
 		place->count++;
 		return;
 	}
-}
-
-/* Whether the running thread is in a marked region: its block tells the time of that exactly. */
-INLINE bool is_in_region(struct thread_record *record, struct task_struct *task)
-{
-	return record->block && marked_state(record->block, task) != USER;
 }
 
 #endif

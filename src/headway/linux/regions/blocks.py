@@ -71,7 +71,7 @@ _TASKS_VERSION = CONSTANTS["HEADWAY_TASKS_VERSION_"]
 _TAGS_AT = LAYOUT.offset_of("headway_block", "tags")
 _TAG = LAYOUT.packing("headway_block_tag", "word", "entries")
 
-_STATE = re.compile(rb"(?:noneffective|poll)(?:\.[A-Za-z0-9_.-]+)?")
+_STATE = re.compile(rb"(?:noneffective|poll)(?:\.[A-Za-z0-9_.-]+)?|user\.[A-Za-z0-9_.-]+")
 OTHER = "noneffective.other"
 """The state of a tag whose name is not valid."""
 

@@ -59,6 +59,8 @@ class _Thread:
         if not cell.time and not cell.count:
             return
         if state not in self.cells and len(self.cells) >= MAX_STATES:
+            if state.startswith("user."):
+                return  # its time stays in ``user``, where it is progress too
             state = OTHER
         self.cells[state] = self.cells.get(state, Cell()) + cell
 

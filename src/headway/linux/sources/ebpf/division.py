@@ -56,7 +56,7 @@ def divided(rows: Iterable[_Row]) -> list[_Row]:
 
     Where cycles by mode are known, they tell user code from the kernel, and samples divide the kernel's time. Elsewhere
     samples divide all of it, and a row without a sample keeps its time in the state ``running``. How often a state that
-    has such time was entered is not known.
+    has such time was entered is not known, except of marked regions.
     """
     return [
         _divide(row, row.states) if isinstance(row.states, Cells) and row.states.undivided_time else row for row in rows
@@ -71,7 +71,8 @@ def _divide(row: _Row, cells: Cells) -> _Row:
     del states[RUNNING]
     for state, estimate in estimates.items():
         known = states.get(state)
-        states[state] = Cell(estimate.whole + (known.time if known is not None else 0), None)
+        count = known.count if known is not None and state.startswith("user.") else None
+        states[state] = Cell(estimate.whole + (known.time if known is not None else 0), count)
     divided = replace(row, states=states, sampled=estimates)
     if isinstance(divided, Thread) and divided.durations is not None:
         return replace(divided, durations=known_durations(divided.durations, states))

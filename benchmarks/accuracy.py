@@ -272,8 +272,7 @@ def counts(path: Path, checks: Conservation) -> None:
         ("page faults of a thread of calls", "calls"),
     ):
         (faults,) = run(path, scenario, 1, checks)
-        cell = faults.seen.states.get("kernel.fault")
-        counted = (cell.count or 0) if cell is not None else 0
+        counted = sum(cell.count or 0 for state, cell in faults.seen.states.items() if state.startswith("kernel.fault"))
         rows.append([title, f"{faults.faults:,} (getrusage)", f"{counted:,}"])
     (pair, other) = run(path, "apart-pingpong", 2, checks)
     reads = other.seen.states["kernel.read"].count or 0

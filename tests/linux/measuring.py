@@ -150,4 +150,5 @@ def disturbed(thread: Thread) -> int:
 def rows_broken(thread: Thread) -> int:
     """How many rows of status checks may have been broken: one at the start, and one at each interruption."""
     interrupts = sum(c.count or 0 for state, c in thread.states.items() if state.startswith(("irq.", "softirq.")))
-    return 1 + count_of(thread, "ready") + count_of(thread, "kernel.fault") + interrupts
+    faults = sum(c.count or 0 for state, c in thread.states.items() if state.startswith("kernel.fault"))
+    return 1 + count_of(thread, "ready") + faults + interrupts

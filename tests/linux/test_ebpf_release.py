@@ -61,7 +61,7 @@ STEPS = (
     "bpf_map_update_elem",
     "ring_buffer__new",
     "bpf_program__attach",
-    "bpf_program__attach_perf_event",
+    "bpf_program__attach_perf_event_opts",
     "bpf_program__attach_iter",
     "bpf_iter_create",
     "bpf_program__attach_uprobe_opts",

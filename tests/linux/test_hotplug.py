@@ -127,7 +127,7 @@ def test_page_faults_end_on_a_processor_that_was_off(spare: tuple[int, Path]) ->
         ledger = source.interval()
         check(ledger)
         (thread,) = [thread for thread in ledger.threads if thread.tid == os.getpid()]
-        if "kernel.fault" not in thread.states:
+        if "kernel.fault.minor" not in thread.states:
             pytest.skip("page faults are not seen on this kernel")
         others = disturbed(thread) - time_in(thread, "kernel.fault") - time_in(thread, "wait.")
         assert time_in(thread, "user") >= worked - others, "the work between two faults is no part of one"

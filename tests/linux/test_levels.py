@@ -180,6 +180,8 @@ def test_waiting_for_a_page_is_a_wait_for_a_fault_also_in_a_call(
     if "wait.fault" not in waits:
         pytest.skip("the pages were in memory, or this file system keeps all there")
     assert not waits & {"wait.write", "wait.pipe"}, "the write waited for the page that it was to write"
+    if options is not SWITCHES:
+        assert count_of(thread, "kernel.fault.major") >= 1, "a fault that waits for a disk is major"
 
 
 def absences(thread: Thread) -> Counter[str]:

@@ -106,7 +106,7 @@ def test_waits_for_a_lock_say_which_lock_it_was(compile_c: Compile) -> None:
 def test_page_faults_are_rows() -> None:
     code = "import mmap\nfor _ in range(20):\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1"
     recorded = record(*python(code))
-    assert sum(r.count for r in recorded.rows() if r.state == "kernel.fault") >= 20 * 256
+    assert sum(r.count for r in recorded.rows() if r.state == "kernel.fault.minor") >= 20 * 256
 
 
 def test_with_causes_and_events_the_rows_are_the_same(compile_c: Compile) -> None:

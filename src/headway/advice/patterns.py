@@ -65,7 +65,18 @@ _CALLS = (
         "new memory is touched over and over: keep it (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
         "fault it in at once (MAP_POPULATE), or use huge pages (glibc.malloc.hugetlb=1)",
         _stacks("page-faults"),
-        "fault",
+        "fault fault.minor",
+    ),
+    Pattern(
+        "pages of its own memory come from the disk: it needs more memory, or to lock what it uses (mlock)",
+        "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
+        "fault.major",
+    ),
+    Pattern(
+        "memory is short, so it must free pages before it gets one: give the machine or its control group more, or let "
+        "it use less",
+        "cat /proc/pressure/memory /proc/{pid}/cgroup",
+        "reclaim",
     ),
     Pattern(
         "memory is taken from the kernel and given back again: keep it "
@@ -111,7 +122,7 @@ OF_BRIEF = (LIVES, _BY_CALL["fault"], _BY_CALL["mmap"])
 
 
 def of_call(call: str) -> Pattern:
-    """Return the pattern for time in a system call, or in ``fault``."""
+    """Return the pattern for time in a system call, in a fault (``fault.minor``), or in ``reclaim``."""
     return _BY_CALL.get(call, OTHER_CALL)
 
 
@@ -250,6 +261,10 @@ WAITS = {
     "fault": Pattern(
         "for pages of its own memory to come from the disk: it needs more memory, or to lock what it uses (mlock)",
         "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
+    ),
+    "reclaim": Pattern(
+        "for memory to become free: give the machine or its control group more, or let it use less",
+        "cat /proc/pressure/memory",
     ),
     "pipe": Pattern(
         "for the other end of a pipe: measure the program at that end, it is the slower one",

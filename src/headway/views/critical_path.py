@@ -31,6 +31,7 @@ _OUTSIDE = {
     "wait.sleep": "a timer",
     "wait.signal": "a signal",
     "wait.fault": "a page",
+    "wait.reclaim": "free memory",
     "stopped": "SIGCONT",
 }
 _WIDTH = 80

@@ -26,7 +26,7 @@ _EVENTS: Mapping[str, tuple[perf.Event, ...]] = {
     "handle_page_fault_begin": (perf.FAULT,),
     "handle_state_sample": (perf.SAMPLE_CLOCK,),
 }
-"""The perf events of a processor at which a program runs."""
+"""The perf events of a processor at which a program runs. The place of an event is the program's cookie there."""
 
 
 class Attachments:
@@ -122,22 +122,22 @@ class Attachments:
 
     def _attach_to_processors(self, cpus: Iterable[int], programs: Iterable[BpfProgram]) -> None:
         """Have programs run at the perf events of these processors."""
-        runs = [(event, program) for program in programs for event in _EVENTS.get(program.name, ())]
+        runs = [(event, program, i) for program in programs for i, event in enumerate(_EVENTS.get(program.name, ()))]
         if not runs:
             return
         try:
-            opened = perf.open_per_cpu([event for event, _ in runs], cpus)
+            opened = perf.open_per_cpu([event for event, *_ in runs], cpus)
         except HeadwayError as error:
             raise UnavailableError(
                 f"{error}, though another processor had it", "if one was turned off just now, try again"
             ) from None
         try:
             for cpu, fds in opened.items():
-                for _, program in runs:
+                for _, program, _ in runs:
                     self._destroy(self._event_links.pop((program.name, cpu), []))
                 while fds:
-                    program = runs[len(fds) - 1][1]
-                    link = self._object.attach_perf_event(program, fds[-1])
+                    _, program, cookie = runs[len(fds) - 1]
+                    link = self._object.attach_perf_event(program, fds[-1], cookie)
                     self._event_links.setdefault((program.name, cpu), []).append(link)
                     fds.pop()  # the link's
         finally:

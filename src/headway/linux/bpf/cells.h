@@ -114,6 +114,12 @@ INLINE bool is_poll(u32 state)
 	return state >= POLL && state < TAG;
 }
 
+/* Returns whether this is a page fault. */
+INLINE bool is_fault(u32 state)
+{
+	return state - KERNEL_FAULT <= KERNEL_FAULT_MAJOR - KERNEL_FAULT;
+}
+
 /* Returns whether the thread runs its own code: unmarked, in a marked region, or in a marked function. */
 INLINE bool is_user(u32 state)
 {

@@ -127,6 +127,24 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 	ORDER();     \
 	(p)->busy = 0
 
+/*
+ * The page fault that goes on turns out to be of another sort: the span that ends now is of that one. What was charged
+ * before, because something interrupted the fault, stays where it is.
+ */
+INLINE void rename_fault(struct processor *p, u32 state)
+{
+	if (settings.durations)
+		forget_pieces(p->thread_record, p->state);
+	p->state = state;
+}
+
+/* A system call begins or ends. If the thread is in a fault, no end of it was seen: it failed. */
+INLINE void end_failed_fault(struct processor *p)
+{
+	if (UNLIKELY(p->depth) && is_fault(p->state))
+		rename_fault(p, KERNEL_FAULT);
+}
+
 INLINE bool push_state(struct processor *p, u32 state)
 {
 	u32 depth = p->depth;

@@ -60,11 +60,14 @@ enum state {
 	UNMEASURED,
 	ELSEWHERE,
 	STOPPED,
-	KERNEL_FAULT,
+	KERNEL_FAULT, /* in a page fault that failed, or of which it is not known what it is */
+	KERNEL_FAULT_MINOR, /* the page was in memory; also a fault that is not over */
+	KERNEL_FAULT_MAJOR, /* it was read from a disk */
+	KERNEL_RECLAIM, /* the thread itself frees memory, to get some */
 	KERNEL_THREAD,
 	KERNEL_OTHER,
 	RUNNING, /* on the processor, at the level `switches`: not divided */
-	WAIT_FUTEX = 16,
+	WAIT_FUTEX = 20,
 	WAIT_DISK,
 	WAIT_NET,
 	WAIT_PIPE,
@@ -79,6 +82,7 @@ enum state {
 	WAIT_FLOCK,
 	WAIT_KTHREAD,
 	WAIT_FILE,
+	WAIT_RECLAIM,
 	WAIT_OTHER,
 	WAIT_BY_FILE, /* not a state: the kind of the call's file decides (wait_by_file) */
 	READY_PART = 40, /* ready.<part>: + one of enum ready_part. In the rings only; a record is READY */

@@ -68,7 +68,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_program__fd": (c_int, [c_void_p]),
     "bpf_program__attach": (c_void_p, [c_void_p]),
     "bpf_program__attach_iter": (c_void_p, [c_void_p, c_void_p]),
-    "bpf_program__attach_perf_event": (c_void_p, [c_void_p, c_int]),
+    "bpf_program__attach_perf_event_opts": (c_void_p, [c_void_p, c_int, c_void_p]),
     "bpf_program__attach_raw_tracepoint": (c_void_p, [c_void_p, c_char_p]),
     "bpf_program__attach_uprobe_opts": (c_void_p, [c_void_p, c_int, c_char_p, c_size_t, c_void_p]),
     "bpf_link__fd": (c_int, [c_void_p]),
@@ -261,6 +261,12 @@ class _UprobeOptions(ctypes.Structure):
     ]
 
 
+class _PerfEventOptions(ctypes.Structure):
+    """struct bpf_perf_event_opts, as of libbpf 0.5."""
+
+    _fields_ = [("sz", c_size_t), ("bpf_cookie", c_uint64)]
+
+
 class BpfProgram:
     """A program of an object."""
 
@@ -279,9 +285,11 @@ class BpfProgram:
         """Attach where its section says. Returns a link for `Object.detach`."""
         return self._library.check(f"attaching {self.name}", "bpf_program__attach", self._handle)
 
-    def attach_perf_event(self, fd: int) -> int:
-        """Attach to a perf event; the link owns the descriptor from then on."""
-        return self._library.check(f"attaching {self.name}", "bpf_program__attach_perf_event", self._handle, fd)
+    def attach_perf_event(self, fd: int, cookie: int = 0) -> int:
+        """Attach to a perf event; the link owns the descriptor from then on. ``cookie``: as for `attach_uprobe`."""
+        options = _PerfEventOptions(ctypes.sizeof(_PerfEventOptions), cookie)
+        attach = "bpf_program__attach_perf_event_opts"
+        return self._library.check(f"attaching {self.name}", attach, self._handle, fd, byref(options))
 
     def attach_raw_tracepoint(self, tracepoint: str) -> int:
         """Attach to a tracepoint; a program may be attached to several. Returns a link."""
@@ -432,9 +440,9 @@ class Object:
         self._links.append(program.attach_raw_tracepoint(tracepoint))
         return self._links[-1]
 
-    def attach_perf_event(self, program: BpfProgram, fd: int) -> int:
+    def attach_perf_event(self, program: BpfProgram, fd: int, cookie: int = 0) -> int:
         """Attach a program to a perf event until this object is closed. Returns a link for `detach_link`."""
-        self._links.append(program.attach_perf_event(fd))
+        self._links.append(program.attach_perf_event(fd, cookie))
         return self._links[-1]
 
     def detach_link(self, link: int) -> None:

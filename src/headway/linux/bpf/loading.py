@@ -81,6 +81,12 @@ _VECTORS = (
 )
 """The interrupts whose tracepoints share a program for all entries and one for all exits (group irq_vectors of x86)."""
 
+_SHARED: Mapping[str, tuple[str, ...]] = {
+    "irq_vector": _VECTORS,
+    "reclaim": ("mm_vmscan_direct_reclaim", "mm_vmscan_memcg_reclaim"),
+}
+"""The tracepoints that share a program, by the first words of its section and of theirs."""
+
 _LAYERS: Mapping[str, Level] = {
     "handle_sys_enter": Level.CALLS,
     "handle_sys_exit": Level.CALLS,
@@ -88,6 +94,8 @@ _LAYERS: Mapping[str, Level] = {
     "handle_page_fault_begin": Level.CALLS,
     "handle_page_fault_end": Level.CALLS,
     "handle_signal_deliver": Level.CALLS,
+    "handle_reclaim_begin": Level.CALLS,
+    "handle_reclaim_end": Level.CALLS,
     "handle_irq_handler_entry": Level.INTERRUPTS,
     "handle_irq_handler_exit": Level.INTERRUPTS,
     "handle_softirq_entry": Level.INTERRUPTS,
@@ -427,7 +435,8 @@ def tracepoints_of(program: BpfProgram, features: Features) -> tuple[str, ...]:
     if kind == "tp_btf":
         hooks = (hook,)
     elif kind == "raw_tp":
-        hooks = tuple(hook.replace("irq_vector", vector) for vector in _VECTORS)
+        word = next(word for word in _SHARED if hook.startswith(word))
+        hooks = tuple(hook.replace(word, one) for one in _SHARED[word])
     return tuple(hook for hook in hooks if hook in features.tracepoints)
 
 

@@ -25,8 +25,10 @@ INLINE u32 wait_by_file(struct task_struct *task)
 INLINE u32 wait_state(struct task_struct *task, u32 doing)
 {
 	bool disk = BITFIELD(task, in_iowait);
-	if (doing == KERNEL_FAULT)
+	if (is_fault(doing))
 		return WAIT_FAULT;
+	if (doing == KERNEL_RECLAIM)
+		return WAIT_RECLAIM;
 	if (is_poll(doing)) /* in a check or a neutral call: find out which */
 		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {

@@ -37,6 +37,7 @@ int handle_sys_enter(u64 *ctx)
 	if (!p || runs_no_measured_thread(p) || is_let_be(p))
 		return 0;
 	ENTER(p);
+	end_failed_fault(p);
 	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record && !is_undivided(p)) {
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
@@ -77,6 +78,7 @@ int handle_sys_exit(u64 *ctx)
 	if (!p || runs_no_measured_thread(p) || is_let_be(p))
 		return 0;
 	ENTER(p);
+	end_failed_fault(p);
 	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record && !is_undivided(p)) {
 		if (UNLIKELY(p->depth)) /* in a fault without an end: the call fails with EFAULT */
 			count_interrupted(p->thread_record, p->nested[0]);
@@ -182,6 +184,9 @@ int handle_sched_switch(u64 *ctx)
 	}
 	ENTER(p);
 	u32 number = p->thread_record;
+	/* A fault that waits for a disk is major. */
+	if (UNLIKELY(p->state == KERNEL_FAULT_MINOR) && !ctx[0] && p->task == (u64)prev && BITFIELD(prev, in_iowait))
+		rename_fault(p, KERNEL_FAULT_MAJOR);
 	/* Where time is not divided a thread has run when it leaves; otherwise it goes on with its state when it comes back. */
 	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0 || p->state == RUNNING))
 		goto out;
@@ -499,9 +504,15 @@ INLINE int begin_fault(void)
 	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
 		return 0;
 	ENTER(p);
-	if (begin_event(p, &record, &now, AT_FAULT, 0, p->state == KERNEL_FAULT) && record && p->state != KERNEL_FAULT &&
-		!is_undivided(p))
-		push_state(p, KERNEL_FAULT);
+	bool again = is_fault(p->state); /* the one before failed, and the kernel tries again */
+	if (again)
+		rename_fault(p, KERNEL_FAULT);
+	if (begin_event(p, &record, &now, AT_FAULT, 0, again) && record && !is_undivided(p)) {
+		if (is_fault(p->state))
+			p->state = KERNEL_FAULT_MINOR;
+		else
+			push_state(p, KERNEL_FAULT_MINOR);
+	}
 	LEAVE(p);
 	return 0;
 }
@@ -527,14 +538,17 @@ int handle_page_fault_kernel(u64 *ctx)
 	return begin_fault();
 }
 
-INLINE int end_fault(void)
+/* `sort`: what the fault was. */
+INLINE int end_fault(u32 sort)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->thread_record || p->state != KERNEL_FAULT || !p->depth || p->busy)
+	if (!p || !p->thread_record || !is_fault(p->state) || !p->depth || p->busy)
 		return 0;
 	ENTER(p);
+	if (p->state != sort)
+		rename_fault(p, sort);
 	if (begin_event(p, &record, &now, AT_FAULT_END, 0, 1))
 		pop_state(p);
 	LEAVE(p);
@@ -552,12 +566,14 @@ int handle_page_fault_begin(void *ctx)
 	return begin_fault();
 }
 
-/* The end of a page fault, which has no tracepoint: the memory manager counts these software events (mm_account_fault). */
+/*
+ * The end of a page fault, which has no tracepoint: the memory manager counts these software events (mm_account_fault). The
+ * cookie says which of the two this is: 0 minor, 1 major.
+ */
 SEC("perf_event")
 int handle_page_fault_end(void *ctx)
 {
-	(void)ctx;
-	return end_fault();
+	return end_fault(bpf_get_attach_cookie(ctx) ? KERNEL_FAULT_MAJOR : KERNEL_FAULT_MINOR);
 }
 
 /* A fault that ends in a signal: the memory manager never counts its end. */
@@ -565,7 +581,42 @@ SEC("tp_btf/signal_deliver")
 int handle_signal_deliver(u64 *ctx)
 {
 	(void)ctx;
-	return end_fault();
+	return end_fault(KERNEL_FAULT);
+}
+
+/* ---- memory that the thread itself must free ---- */
+
+/* The tracepoints of all kinds of direct reclaim: for want of memory of the machine, and of a control group. */
+SEC("raw_tp/reclaim_begin")
+int handle_reclaim_begin(u64 *ctx)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record;
+	u64 now;
+	(void)ctx;
+	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
+		return 0;
+	ENTER(p);
+	if (begin_event(p, &record, &now, AT_FAULT, 0, 0) && record && !is_undivided(p))
+		push_state(p, KERNEL_RECLAIM);
+	LEAVE(p);
+	return 0;
+}
+
+SEC("raw_tp/reclaim_end")
+int handle_reclaim_end(u64 *ctx)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record;
+	u64 now;
+	(void)ctx;
+	if (!p || !p->thread_record || p->state != KERNEL_RECLAIM || !p->depth || p->busy)
+		return 0;
+	ENTER(p);
+	if (begin_event(p, &record, &now, AT_FAULT_END, 0, 1))
+		pop_state(p);
+	LEAVE(p);
+	return 0;
 }
 
 /* ---- interrupts ---- */

@@ -1,0 +1,86 @@
+"""Page faults by sort, and memory that a thread must free itself: the kernel's own counts are the truth."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.compiling import Compile
+
+from .measuring import count_of, measure, only, python, time_in
+
+pytestmark = [pytest.mark.root, pytest.mark.kernel]
+
+FAULTS = "kernel.fault.minor", "kernel.fault.major", "kernel.fault"
+
+
+def test_minor_and_major_faults_are_those_that_the_kernel_counts(compile_c: Compile, tmp_path: Path) -> None:
+    """The program touches pages of its own, pages of a file that are not in memory, and says what getrusage told it."""
+    pages = tmp_path / "pages"
+    with pages.open("wb") as file:
+        file.write(os.urandom(64 * 64 * 4096))
+        file.flush()
+        os.fsync(file.fileno())
+    ledger, (minor, major) = measure(compile_c("sorts_of_faults"), str(pages))
+    thread = only(ledger)
+    if not thread.states.keys() & set(FAULTS):
+        pytest.skip("page faults are not seen on this kernel")
+    before_and_after = 300  # execve, the dynamic linker, exit
+    assert int(minor) <= count_of(thread, "kernel.fault.minor") <= int(minor) + before_and_after
+    assert int(major) <= count_of(thread, "kernel.fault.major") <= int(major) + before_and_after
+    if not int(major):
+        pytest.skip("this file system keeps all pages in memory")
+    assert time_in(thread, "kernel.fault.major") > 0
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A control group with 24 MiB of memory."""
+    for root, limit in (
+        (Path("/sys/fs/cgroup"), "memory.max"),
+        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+    ):
+        group = root / f"headway-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            if not (group / limit).exists():  # another file system, or without this controller
+                raise FileNotFoundError
+            (group / limit).write_text(str(24 << 20))
+        except OSError:
+            group.rmdir()
+            continue
+        yield group
+        group.rmdir()
+        return
+    pytest.skip("needs a control group whose memory can be limited")
+
+
+def test_a_thread_that_must_free_memory_is_in_reclaim(small_group: Path, tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    with big.open("wb") as file:
+        for _ in range(96):
+            file.write(os.urandom(1 << 20))
+        file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if subprocess.run(["findmnt", "-no", "FSTYPE", "-T", tmp_path], capture_output=True, text=True).stdout.strip() in (
+        "tmpfs",
+        "ramfs",
+    ):
+        pytest.skip("a file in memory is not reclaimed")
+    code = (
+        f"open({str(small_group / 'cgroup.procs')!r}, 'w').write('0')\n"
+        f"file = open({str(big)!r}, 'rb', buffering=0)\n"
+        "while file.read(1 << 20): pass"
+    )
+    ledger, _ = measure(*python(code))
+    thread = max(ledger.threads, key=lambda found: time_in(found, "kernel.read"))
+    assert count_of(thread, "kernel.reclaim") >= 10, "96 MiB of pages through a group of 24 MiB"
+    assert time_in(thread, "kernel.reclaim") > 0
+    assert count_of(thread, "kernel.read") >= 97, "reclaim is a part of the call, which goes on after it"

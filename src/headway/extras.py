@@ -45,6 +45,10 @@ EXTRAS: Mapping[str, Extra] = {
         {"capstone": "capstone", "numpy": "numpy"},
         compiled="headway.trace._program",
     ),
+    "functions": Extra(
+        "functions of C++ and Rust programs (--noneffective, --poll, --state)",
+        {"capstone": "capstone", "itanium_demangler": "itanium-demangler"},
+    ),
     "otlp": Extra(
         "metrics sent by OTLP (--otlp)",
         {

@@ -40,7 +40,7 @@ def test_no_cost_is_negative_whatever_was_measured(
     without: Exercise, observed: Exercise, handlers: dict[str, float]
 ) -> None:
     found = costs(without, observed, handlers)
-    assert found.of.keys() | set(FUNCTIONS) | {"function_end"} == EVENTS.keys()
+    assert found.of.keys() | set(FUNCTIONS) | {"function_end", "function_exit"} == EVENTS.keys()
     for cost in (*found.of.values(), *found.before(), *found.after()):
         assert math.isfinite(cost)
         assert cost >= 0
@@ -113,6 +113,21 @@ def test_what_a_marked_call_costs_is_divided_and_nothing_of_it_is_lost(calls: li
     inside, outside = calls[0]
     assert before[at] + after[at] + before[end] + after[end] == pytest.approx(inside + outside)
     assert before[at] + after[end] == pytest.approx(outside), "in its caller's time"
+
+
+@given(st.lists(st.tuples(TIMES, TIMES), min_size=3, max_size=3), st.tuples(TIMES, TIMES))
+def test_a_call_whose_own_return_is_probed_has_what_was_found_for_it(
+    calls: list[tuple[float, float]], own: tuple[float, float]
+) -> None:
+    found = Costs({}, dict(zip(FUNCTIONS, calls, strict=True)), own_return=own)
+    before, after = found.before(), found.after()
+    exit_, at = EVENTS["function_exit"], EVENTS[FUNCTIONS[0]]
+    inside, outside = calls[0]
+    assert min(before[exit_], after[exit_]) >= 0
+    assert after[at] + before[exit_] == pytest.approx(max(own[0], inside / 2)), "in the function's time"
+    assert before[at] + after[exit_] == pytest.approx(max(own[1], outside / 2)), "in its caller's time"
+    assert found.of_call(FUNCTIONS[0], own_return=True) == pytest.approx(sum(own))
+    assert found.of_call(FUNCTIONS[1], own_return=False) == sum(calls[1])
 
 
 def test_the_exercising_process_does_what_it_says_and_goes() -> None:

@@ -179,7 +179,7 @@ def test_a_function_is_in_one_state(built: Path) -> None:
         (":f", "write it like"),
         ("libjson.so.1:", "write it like"),
         ("libjson.so.1:a\nb", "write it like"),
-        ("libjson.so.1:Json::parse", "by their symbols"),
+        ("libjson.so.1:Json::parse", "no function 'Json::parse': nm -DC lists"),
         ("libjsn.so.1:json_parse", "did you mean libjson.so.1"),
         ("libjson.so.1:json_pars", "did you mean json_parse"),
         ("libjson.so.1:jason_*", "nm -D lists them"),
@@ -225,15 +225,111 @@ def test_a_pattern_that_fits_too_much_is_refused(built: Path) -> None:
         resolve(["libc.so.6:*"], command=[str(built / "prog")])
 
 
-def test_functions_through_which_exceptions_may_pass_are_refused(tmp_path: Path) -> None:
+# ---- C++ and Rust ----
+
+
+@pytest.fixture(scope="module")
+def drawing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A C++ program with overloads, templates, a switch, tail calls and functions that throw."""
     compiler = shutil.which("c++")
     if compiler is None:
         pytest.skip("needs a C++ compiler")
-    source = tmp_path / "throws.cc"
-    source.write_text('extern "C" void f(int n) { throw n; } int main() { try { f(1); } catch (int) {} }')
-    subprocess.run([compiler, "-o", tmp_path / "throws", source], check=True)
-    with pytest.raises(SelectionError, match="exceptions or panics may pass"):
-        resolve([f"{tmp_path}/throws:f"])
+    program = tmp_path_factory.mktemp("drawing") / "drawing"
+    subprocess.run([compiler, "-O2", "-o", program, PROGRAMS / "drawing.cc"], check=True)
+    return program
+
+
+def names(found: Iterable[Probe]) -> set[str]:
+    return {probe.name for probe in found}
+
+
+@pytest.mark.parametrize(
+    ("words", "symbols"),
+    [
+        ("scene::Canvas::draw", {"_ZN5scene6Canvas4drawEi", "_ZN5scene6Canvas4drawEd"}),
+        ("scene::Canvas::draw(int)", {"_ZN5scene6Canvas4drawEi"}),
+        ("_ZN5scene6Canvas4drawEd", {"_ZN5scene6Canvas4drawEd"}),
+        ("scene::Canvas::*", {"_ZN5scene6Canvas4drawEi", "_ZN5scene6Canvas4drawEd", "_ZNK5scene6Canvas5shownEv"}),
+        ("scene::scaled", {"_ZN5scene6scaledIiEET_S1_", "_ZN5scene6scaledIdEET_S1_"}),
+        ("scene::scaled<int>", {"_ZN5scene6scaledIiEET_S1_"}),
+        ("scene::(anonymous namespace)::hidden", {"_ZN5scene12_GLOBAL__N_16hiddenEi"}),
+        ("plain", {"plain"}),
+    ],
+)
+def test_a_function_of_cpp_is_found_by_its_symbol_and_by_its_name(drawing: Path, words: str, symbols: set[str]) -> None:
+    found = resolve([f"{drawing}:{words}"])
+    assert names(found) == symbols
+    for probe in found:
+        assert probe.ways_out is not None, "no return probe, through which an exception could not pass"
+        assert probe.ways_out
+        assert probe.offset not in dict(probe.ways_out)
+
+
+def test_overloads_share_a_state_that_has_the_functions_name(drawing: Path) -> None:
+    assert {p.state for p in resolve([f"{drawing}:scene::Canvas::draw"])} == {"noneffective.scene::Canvas::draw"}
+    assert {p.state for p in resolve([f"{drawing}:scene::scaled"])} == {"noneffective.scene::scaled"}
+
+
+def test_the_ways_out_of_a_function_are_its_returns_and_tail_calls(drawing: Path) -> None:
+    objdump = shutil.which("objdump")
+    if objdump is None or os.uname().machine != "x86_64":
+        pytest.skip("needs objdump, and x86-64")
+    listed = subprocess.run([objdump, "-d", "--no-show-raw-insn", drawing], capture_output=True, text=True, check=True)
+    with ElfFile(str(drawing)) as image:
+        sizes = {s.address: (s.name, s.size) for s in image.symbols() if s.defined}
+    for probe in resolve([f"{drawing}:scene::*"]):
+        with ElfFile(str(drawing)) as image:
+            (start,) = [address for address, (name, _) in sizes.items() if name == probe.name]
+            end = start + sizes[start][1]
+            assert image.file_offset(start) == probe.offset
+        code = [line.split("\t") for line in listed.stdout.splitlines() if line.count("\t")]
+        inside = [(int(at.strip(" :"), 16), words) for at, words, *_ in code if start <= int(at.strip(" :"), 16) < end]
+        returns = {at for at, words in inside if words.split()[0] in ("ret", "repz", "retq")}
+        assert probe.ways_out is not None
+        found = {offset - probe.offset + start for offset, _ in probe.ways_out if offset >= probe.offset}
+        assert returns <= found
+        for at, words in inside:
+            if words.startswith("jmp ") and "*" not in words and at in found:
+                assert not start <= int(words.split()[1], 16) < end, "a tail call"
+
+
+@pytest.mark.parametrize("words", ["scene::Canvas::drawn", "scene::nothing", "scene::Canvas::draw(float)"])
+def test_a_name_of_cpp_that_is_not_there_is_refused_in_one_sentence(drawing: Path, words: str) -> None:
+    with pytest.raises(SelectionError, match="nm -DC") as caught:
+        resolve([f"{drawing}:{words}"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_function_that_only_jumps_is_refused_and_left_out_of_a_pattern(drawing: Path) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("what the compiler makes of it is known for x86-64")
+    with pytest.raises(SelectionError, match="only jumps to another function"):
+        resolve([f"{drawing}:forward"])
+    assert names(resolve([f"{drawing}:[fp][ol][ra]*[nd]"])) == {"plain"}
+
+
+def test_a_function_of_rust_is_found_by_its_name(tmp_path: Path) -> None:
+    program = rust(tmp_path)
+    (probe,) = resolve([f"{program}:drawing::scene::draw"])
+    assert probe.name.startswith("_ZN")
+    assert probe.state == "noneffective.drawing::scene::draw"
+    assert probe.ways_out
+
+
+def rust(folder: Path) -> Path:
+    compiler = shutil.which("rustc")
+    if compiler is None:
+        pytest.skip("needs rustc")
+    if subprocess.run([compiler, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("needs rustc, which is there and does not work")
+    program = folder / "drawing"
+    options = ["-O", "--edition", "2021", "-C", "symbol-mangling-version=legacy", "-Z", "unstable-options"]
+    source = str(PROGRAMS / "drawing.rs")
+    for chosen in (options[:3], options):
+        done = subprocess.run([compiler, *chosen, "-o", program, source], capture_output=True, text=True, check=False)
+        if not done.returncode and b"17h" in program.read_bytes():
+            return program
+    pytest.skip(f"this rustc does not mangle names as headway reads them: {done.stderr[:200]}")
 
 
 def test_functions_of_go_programs_are_refused(built: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.compiling import Compile
+from tests.compiling import PROGRAMS, Compile
 
 from headway.errors import HeadwayError
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
@@ -21,6 +22,7 @@ from headway.model import Kind
 from headway.session.measure import observe
 
 from .measuring import PATIENT, check, count_of, disturbed, measure, only, rows_broken, time_in
+from .test_functions import rust
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -176,3 +178,59 @@ def test_a_function_that_is_not_there_leaves_nothing_behind(program: Path) -> No
             measure(selection=Selection(pids=(pid,)), options=options(program, "spend", "spent"), seconds=0.1)
         assert "\n" not in str(raised.value)
         assert code_of(pid, program) == before
+
+
+# ---- C++ and Rust: the ways out of functions ----
+
+
+@pytest.fixture(scope="module")
+def drawing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("needs a C++ compiler")
+    program = tmp_path_factory.mktemp("drawing") / "drawing"
+    subprocess.run([compiler, "-O2", "-o", program, PROGRAMS / "drawing.cc"], check=True)
+    return program
+
+
+def as_state(program: Path, name: str, *functions: str) -> MeasureOptions:
+    return MeasureOptions(functions=tuple(MarkedFunctions(f"{program}:{each}", "user", name) for each in functions))
+
+
+def test_functions_of_cpp_have_the_time_in_them(drawing: Path) -> None:
+    ledger, (inside, outside, *_) = measure(drawing, "draw", options=as_state(drawing, "draw", "scene::Canvas::draw"))
+    thread = only(ledger)
+    assert count_of(thread, "user.draw") == 200
+    assert time_in(thread, "user.draw") >= int(inside) - disturbed(thread)
+    assert thread.states["user"].time >= int(outside) - disturbed(thread)
+
+
+def test_a_tail_call_ends_the_function_that_makes_it(drawing: Path) -> None:
+    marked = as_state(drawing, "asked", "scene::Canvas::draw(double)")
+    ledger, (inside, outside, *_) = measure(drawing, "tail", options=marked)
+    thread = only(ledger)
+    assert count_of(thread, "user.asked") == 200
+    assert thread.states["user"].time >= int(inside) + int(outside) - disturbed(thread) - time_in(thread, "user.asked")
+    assert time_in(thread, "user.asked") < int(inside) / 2, "what the other function does is not its time"
+
+
+def test_an_exception_passes_through_a_function_and_ends_it_at_the_next(drawing: Path) -> None:
+    marked = as_state(drawing, "draw", "scene::Canvas::draw(double)", "scene::scaled<int>")
+    ledger, (_, outside, caught, _) = measure(drawing, "throw", options=marked)
+    thread = only(ledger)
+    assert int(caught) == 200
+    assert thread.states["user"].time >= int(outside) - disturbed(thread), "the next return has ended it"
+
+
+def test_a_switch_is_no_way_out(drawing: Path) -> None:
+    thread = only(measure(drawing, "choose", "700", options=as_state(drawing, "choose", "scene::choose"))[0])
+    assert count_of(thread, "user.choose") == 700
+
+
+def test_a_panic_passes_through_a_function_of_rust(tmp_path: Path) -> None:
+    program = rust(tmp_path)
+    ledger, (inside, caught) = measure(program, options=as_state(program, "draw", "drawing::scene::draw"))
+    thread = only(ledger)
+    assert int(caught) == 20
+    assert count_of(thread, "user.draw") >= 220
+    assert time_in(thread, "user.draw") >= int(inside) - disturbed(thread)

@@ -103,6 +103,14 @@ cdef extern from *:
 
     static unsigned long exercise_address(int which) { return (unsigned long)exercise_table[which]; }
 
+    /* The return instruction of the first. */
+    #if defined(__x86_64__)
+    enum { EXERCISE_RETURN = 2 };
+    #else
+    enum { EXERCISE_RETURN = 4 };
+    #endif
+    static unsigned long exercise_return_address(void) { return exercise_address(0) + EXERCISE_RETURN; }
+
     static void exercise_functions(int which, int n) {
         void (*volatile function)(void) = exercise_table[which];
         while (n--) function();
@@ -118,6 +126,7 @@ cdef extern from *:
     """
     int exercise_prepare() nogil
     unsigned long exercise_address(int which) nogil
+    unsigned long exercise_return_address() nogil
     void exercise_functions(int which, int n) nogil
     unsigned long exercise_calls(int n) nogil
     unsigned long exercise_reads(int n) nogil
@@ -166,6 +175,11 @@ def handovers(int n):
 def address(int which):
     """Return the address of the function that begins with: 0 an emulated instruction, 1 endbr64, 2 any other one."""
     return exercise_address(which)
+
+
+def return_address():
+    """Return the address of the return instruction of the function that begins with an emulated instruction."""
+    return exercise_return_address()
 
 
 def functions(int which, int n):

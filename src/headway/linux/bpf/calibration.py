@@ -73,19 +73,33 @@ class Costs:
     of: Mapping[str, float]
     functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """What a call of a marked function costs, by `FUNCTIONS`: in the function's time, and in its caller's."""
+    own_return: tuple[float, float] | None = None
+    """The same of a call whose return is seen at the function's own return instruction, of the first of `FUNCTIONS`.
+    None: no function has such a probe.
+    """
 
     def before(self) -> list[float]:
         """The parts before the handlers' clocks, in the order of the kinds."""
         inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
         parts = {kind: BEFORE * cost for kind, cost in self.of.items() if kind not in _AFTER}
-        return _ordered(parts | dict.fromkeys(FUNCTIONS, outside / 2) | {"function_end": inside / 2})
+        own = max(0.0, self.own_return[0] - inside / 2) if self.own_return else 0.0
+        ends = {"function_end": inside / 2, "function_exit": own}
+        return _ordered(parts | dict.fromkeys(FUNCTIONS, outside / 2) | ends)
 
     def after(self) -> list[float]:
         """The parts after."""
         inside, outside = self.functions.get(FUNCTIONS[0], (0.0, 0.0))
         parts = {kind: cost if kind in _AFTER else (1 - BEFORE) * cost for kind, cost in self.of.items()}
         calls = {kind: both[0] - inside / 2 for kind, both in self.functions.items()}
-        return _ordered(parts | calls | {"function_end": outside / 2})
+        own = max(0.0, self.own_return[1] - outside / 2) if self.own_return else 0.0
+        return _ordered(parts | calls | {"function_end": outside / 2, "function_exit": own})
+
+    def of_call(self, kind: str, *, own_return: bool) -> float:
+        """Return what a call of a marked function costs, ns. ``kind``: one of `FUNCTIONS`."""
+        cost = sum(self.functions[kind])
+        if own_return and self.own_return is not None:
+            cost += sum(self.own_return) - sum(self.functions[FUNCTIONS[0]])
+        return cost
 
 
 _AFTER = ("ask", "look", "answer", "sample")

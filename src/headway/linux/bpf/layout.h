@@ -141,6 +141,7 @@ enum event { /* kinds of events by what their handlers cost */
 	AT_ANSWER, /* in addition to AT_LEAVE: the call was a check */
 	AT_SAMPLE, /* the timer's interrupt, and the program that tells the state which it interrupted */
 	AT_FUNCTION_END,
+	AT_FUNCTION_EXIT, /* seen at the function's own return, and not by a return probe */
 	AT_FUNCTION, /* this and the next two: by the instruction under the probe (calibration.py) */
 	AT_FUNCTION_ENDBR,
 	AT_FUNCTION_OTHER,

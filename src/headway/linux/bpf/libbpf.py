@@ -463,8 +463,11 @@ class Object:
 
     def attach_uprobe(
         self, program: BpfProgram, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1
-    ) -> None:
-        """Attach a program to a place in a file until this object is closed; see `BpfProgram.attach_uprobe`."""
+    ) -> int:
+        """Attach a program to a place in a file until this object is closed; see `BpfProgram.attach_uprobe`.
+
+        Returns a link for `detach_link`.
+        """
         if not UPROBES.exists():
             raise BpfError(
                 f"this kernel has no uprobes ({UPROBES}; CONFIG_UPROBE_EVENTS), which marked functions need: measure "
@@ -472,6 +475,7 @@ class Object:
                 0,
             )
         self._links.append(program.attach_uprobe(path, offset, ret=ret, cookie=cookie, pid=pid))
+        return self._links[-1]
 
     def detach(self) -> None:
         """Detach every program."""

@@ -384,6 +384,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
     needless = {
         "handle_cgroup_attach_task": not shape.cgroup,
         "handle_function_entry": not shape.functions,
+        "handle_function_exit": not shape.functions,
         "handle_function_return": not shape.functions,
         "handle_sched_waking": not (shape.why or shape.record),
         "handle_sched_migrate_task": not features.fetch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from headway.errors import HeadwayError
 from headway.linux.options import MarkedFunctions, Selection
@@ -14,7 +15,7 @@ from headway.linux.regions.functions import Probe, resolve
 
 from . import _exercise
 from ._memory import BpfMaps
-from .calibration import FUNCTIONS, ExercisingProcess
+from .calibration import FUNCTIONS, Costs, ExercisingProcess
 from .layout import STATES
 from .libbpf import BpfError, Object
 
@@ -39,22 +40,40 @@ class Marking:
 
     def calibrate(
         self, target: Object, memory: BpfMaps, exerciser: ExercisingProcess
-    ) -> Mapping[str, tuple[float, float]]:
-        """What the probes of a call cost, ns, by `FUNCTIONS`: in the function's time, and in its caller's."""
+    ) -> tuple[Mapping[str, tuple[float, float]], tuple[float, float] | None]:
+        """Return what the probes of a call cost: `Costs.functions` and `Costs.own_return`."""
+        own_return = None
+        if any(probe.ways_out is not None for probe in self._probes):
+            first = self._exercises[0]
+            place = _probe_of(_exercise.return_address(), first.state).offset
+            links, own_return = self._cost(target, memory, exerciser, 0, replace(first, ways_out=((place, False),)))
+            for link in links:
+                target.detach_link(link)
         costs = {}
         for which, (kind, probe) in enumerate(zip(FUNCTIONS, self._exercises, strict=True)):
-            self._attach(target, probe, exerciser.pid)
-            exerciser.call_functions(which)  # the first time takes longer
-            before = memory.times_of(exerciser.pid)
-            calls = exerciser.call_functions(which)
-            after = memory.times_of(exerciser.pid)
-            inside, outside = ((after.get(s, 0) - before.get(s, 0)) / calls for s in (probe.state, "user"))
-            costs[kind] = inside, outside
-        return costs
+            _, costs[kind] = self._cost(target, memory, exerciser, which, probe)
+        return costs, own_return
 
-    def describe(self, costs: Mapping[str, tuple[float, float]]) -> str:
+    def _cost(
+        self, target: Object, memory: BpfMaps, exerciser: ExercisingProcess, which: int, probe: Probe
+    ) -> tuple[list[int], tuple[float, float]]:
+        """Return the links of an exercise's probes, and what a call costs: in the function's time, and its caller's."""
+        links = self._attach(target, probe, exerciser.pid)
+        exerciser.call_functions(which)  # the first time takes longer
+        before = memory.times_of(exerciser.pid)
+        calls = exerciser.call_functions(which)
+        after = memory.times_of(exerciser.pid)
+        inside, outside = ((after.get(s, 0) - before.get(s, 0)) / calls for s in (probe.state, "user"))
+        return links, (inside, outside)
+
+    def describe(self, costs: Costs) -> str:
         """What a reader of the figures must know: one clause or two."""
-        used = sorted({sum(costs[FUNCTIONS[_class_of(probe)]]) for probe in self._probes})
+        used = sorted(
+            {
+                costs.of_call(FUNCTIONS[_class_of(probe.path, probe.offset)], own_return=probe.ways_out is not None)
+                for probe in self._probes
+            }
+        )
         most, least = (f"{cost / 1000:.1f}" for cost in (used[-1], used[0]))
         words = f"a call costs {least} µs more" if least == most else f"a call costs {least} to {most} µs more"
         return f"{words}, which is taken out" + ("" if self._everywhere else "; calls by child processes are not seen")
@@ -68,15 +87,22 @@ class Marking:
                 except BpfError as error:
                     raise HeadwayError(f"{probe.name} in {probe.path} cannot be marked: {error}") from None
 
-    def _attach(self, target: Object, probe: Probe, pid: int) -> None:
-        tag = 1 + self.states.index(probe.state)
-        cookie = tag | _class_of(probe) << _CLASS_SHIFT
-        target.attach_uprobe(
-            target.programs["handle_function_entry"], probe.path, probe.offset, ret=False, cookie=cookie, pid=pid
-        )
-        target.attach_uprobe(
-            target.programs["handle_function_return"], probe.path, probe.offset, ret=True, cookie=tag, pid=pid
-        )
+    def _attach(self, target: Object, probe: Probe, pid: int) -> list[int]:
+        """Place the probes of a function: those of its returns first. Returns the links."""
+        programs, tag = target.programs, 1 + self.states.index(probe.state)
+        if probe.ways_out is None:
+            back = programs["handle_function_return"]
+            links = [target.attach_uprobe(back, probe.path, probe.offset, ret=True, cookie=tag, pid=pid)]
+        else:
+            leave = programs["handle_function_exit"]
+            links = [
+                target.attach_uprobe(leave, probe.path, offset, ret=False, cookie=0 if is_jump else 1, pid=pid)
+                for offset, is_jump in probe.ways_out
+            ]
+        entry = programs["handle_function_entry"]
+        cookie = tag | _class_of(probe.path, probe.offset) << _CLASS_SHIFT
+        links.append(target.attach_uprobe(entry, probe.path, probe.offset, ret=False, cookie=cookie, pid=pid))
+        return links
 
 
 def _probe_of(address: int, state: str) -> Probe:
@@ -87,11 +113,11 @@ def _probe_of(address: int, state: str) -> Probe:
     raise HeadwayError("headway's own compiled code is not where it was loaded: reinstall headway")
 
 
-def _class_of(probe: Probe) -> int:
-    """Its place in `FUNCTIONS`, from the instruction at its beginning (arch/x86/kernel/uprobes.c: what is emulated)."""
+def _class_of(path: str, offset: int) -> int:
+    """Return the place of a probe in `FUNCTIONS`, by its instruction (arch/x86/kernel/uprobes.c: what is emulated)."""
     try:
-        with open(probe.path, "rb") as file:
-            file.seek(probe.offset)
+        with open(path, "rb") as file:
+            file.seek(offset)
             code = file.read(4)
     except OSError:
         return 2

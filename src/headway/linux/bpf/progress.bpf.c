@@ -751,7 +751,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 	if (!p || runs_no_measured_thread(p) || p->busy)
 		return 0;
 	ENTER(p);
-	if (begin_event(p, &record, &now, kind, USER, kind == AT_FUNCTION_END) && record &&
+	if (begin_event(p, &record, &now, kind, USER, kind != AT_FUNCTION) && record &&
 		(is_user(p->state) || p->state == OVERHEAD) && !is_undivided(p)) {
 		track_marked_function(p->thread_record, state);
 		if (p->state != OVERHEAD) /* otherwise the kernel's own call for the probe goes on */
@@ -760,6 +760,8 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 		OPAQUE(event);
 		if (kind == AT_FUNCTION && event < N_EVENTS)
 			p->cost_pending = control.after[event];
+		if (kind == AT_FUNCTION_EXIT && !instruction) /* a jump, which the kernel emulates as it does some entries */
+			p->cost_pending = control.after[AT_FUNCTION];
 	}
 	LEAVE(p);
 	return 0;
@@ -770,6 +772,13 @@ int handle_function_entry(void *ctx)
 {
 	u64 cookie = bpf_get_attach_cookie(ctx);
 	return handle_marked_function(AT_FUNCTION, TAG + (cookie & (N_TAGS - 1)), cookie >> 16);
+}
+
+/* A return instruction of the function, or a jump by which another function takes its place: the cookie is 0 then. */
+SEC("uprobe")
+int handle_function_exit(void *ctx)
+{
+	return handle_marked_function(AT_FUNCTION_EXIT, 0, bpf_get_attach_cookie(ctx));
 }
 
 SEC("uretprobe")

@@ -1,5 +1,9 @@
 """Marked functions: from the user's words to the places in files where probes are attached.
 
+A function has a probe at its entry, and one that sees it return. The latter replaces the return address on the stack.
+An exception must not pass through that, so functions of C++ and Rust files have a probe at each of their ways out
+instead (`headway.binary.ways_out`).
+
 ``LIB:FUNCTION`` names a function of a library or of the program. A bare name is a ready-made set (functions.toml). The
 result is, for each function, a file and the offset of the function's first instruction in it. A uprobe belongs to a
 file and not to a process, so one probe serves every process that maps the file, now or later.
@@ -11,7 +15,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -19,6 +23,7 @@ from importlib import resources
 
 from headway.binary.elf import ElfError, ElfFile, Symbol, SymbolKind
 from headway.errors import HeadwayError, SelectionError
+from headway.extras import need
 from headway.linux.options import MarkedFunctions
 from headway.linux.procfs.maps import file_of, mappings
 
@@ -30,7 +35,14 @@ MAX_FUNCTIONS = 64
 """The largest number of functions that can be marked at once. Each is a state of its own."""
 MAX_PROBES = 1024
 """The largest number of places in files. A function of a library of which containers have own copies has several."""
+MAX_CODE = 1 << 20
+"""The largest size of a function in bytes whose ways out are searched for."""
 _GLOB = re.compile(r"[*?\[]")
+_COLON = re.compile(r"(?<!:):(?!:)")
+_MANGLED = ("_Z", "__Z", "_R")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]+")
+_NO_PART = frozenset({"anonymous", "const", "delete", "namespace", "new", "operator", "std"})
+"""Words of demangled names that are not in the symbol."""
 _NEAR = 4
 
 
@@ -46,6 +58,11 @@ class Probe:
     """The function's symbol, without its version."""
     state: str
     """The state of a thread in the function, for example ``noneffective.<function>``."""
+    ways_out: tuple[tuple[int, bool], ...] | None = None
+    """The offsets of the instructions by which it is left, and whether each is a jump to a fixed address.
+
+    None: a return probe sees that.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,21 +250,21 @@ def resolve(
         raise SelectionError(
             f"{marked[0].option}: {len(functions)} functions are marked, {MAX_FUNCTIONS} are possible: choose fewer"
         )
-    if len(found) > MAX_PROBES:
+    places = len(found) + sum(len(probe.ways_out or ()) for probe in found.values())
+    if places > MAX_PROBES:
         raise SelectionError(
-            f"{marked[0].option}: {len(found)} places would be probed, {MAX_PROBES} are possible: choose fewer"
+            f"{marked[0].option}: {places} places would be probed, {MAX_PROBES} are possible: choose fewer"
         )
     return tuple(found.values())
 
 
 def _probes(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
     text = marked.words
-    library, colon, function = text.rpartition(":")
-    if not colon:
+    colons = list(_COLON.finditer(text))
+    if not colons:
         yield from _probes_of_set(marked, scope)
         return
-    if library.endswith(":"):
-        raise SelectionError(f"{text!r}: give C++ functions by their symbols, as nm -D LIBRARY lists them")
+    library, function = text[: colons[-1].start()], text[colons[-1].end() :]
     if not library or not function or not text.isprintable():
         raise SelectionError(f"{text!r}: write it like libc.so.6:qsort, or ./prog:parse_*, or malloc")
     files = scope.named(library)
@@ -258,16 +275,16 @@ def _probes(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int,
         with file.image() as image:
             try:
                 chosen = _matching(image, function) if several else _exact(image, function)
-                if any(image.throws for _ in chosen[:1]):
+                places = list(_places(image, chosen, marked, own_returns=image.throws))
+                if not places:
                     raise SelectionError(
-                        f"exceptions or panics may pass through the functions of {image.shown}, and a "
-                        "return probe on the stack would then end the program: mark a region in the source instead"
+                        f"{function} of {image.shown} only jumps to another function: name that one, which has the time"
                     )
             except SelectionError as error:
                 failed = failed or error
                 continue
             any_found = True
-            yield from _places(image, chosen, marked)
+            yield from places
     if failed is not None and not any_found:
         raise failed
 
@@ -320,6 +337,9 @@ def _exact(image: ElfFile, function: str) -> list[Symbol]:
     same = [symbol for symbol in image.symbols() if symbol.name == name]
     defined = [symbol for symbol in same if symbol.defined]
     if not defined:
+        demangled = _demangled(image, function, lambda names: function in names)
+        if demangled:
+            return demangled
         if same:
             raise SelectionError(f"{image.shown} only calls {name}: name the library that has it")
         raise SelectionError(f"{image.shown} has no function {name!r}: {_near_function(image, name)}")
@@ -347,15 +367,21 @@ def _near_function(image: ElfFile, name: str) -> str:
     names = {symbol.name for symbol in _functions(image)}
     if not names:
         return "it names no functions at all (it is stripped): install its debug symbols"
+    if "::" in name:
+        return "nm -DC lists its functions by such names; one that was inlined has none"
     return _near(name, names) or "nm -D lists its functions; one that was inlined has none"
 
 
 def _matching(image: ElfFile, pattern: str) -> list[Symbol]:
     found = [
-        s for s in _functions(image) if s.kind is SymbolKind.FUNCTION and s.default and fnmatchcase(s.name, pattern)
+        s
+        for s in _functions(image)
+        if s.kind is SymbolKind.FUNCTION and s.default and ".cold" not in s.name and fnmatchcase(s.name, pattern)
     ]
+    if _WORD.search(pattern):
+        found += _demangled(image, pattern, lambda names: any(fnmatchcase(name, pattern) for name in names))
     if not found:
-        raise SelectionError(f"no function of {image.shown} is like {pattern!r}: nm -D lists them")
+        raise SelectionError(f"no function of {image.shown} is like {pattern!r}: nm -D lists them, nm -DC those of C++")
     _refuse_go(image)
     by_address: dict[int, Symbol] = {}
     for symbol in sorted(found, key=lambda s: (s.name.startswith("_"), len(s.name), s.name)):
@@ -369,24 +395,96 @@ def _matching(image: ElfFile, pattern: str) -> list[Symbol]:
     return list(by_address.values())
 
 
+def _demangled(image: ElfFile, wanted: str, fits: Callable[[Collection[str]], bool]) -> list[Symbol]:
+    """Return the functions of a file whose demangled names fit. Parts that the compiler moved elsewhere are left out.
+
+    Demangling takes long, so symbols that lack a word of what is wanted are not demangled.
+    """
+    words = [word for word in _WORD.findall(re.split("[(<]", wanted, maxsplit=1)[0] or wanted) if word not in _NO_PART]
+    found = [
+        symbol
+        for symbol in _functions(image)
+        if symbol.name.startswith(_MANGLED)
+        and symbol.kind is SymbolKind.FUNCTION
+        and ".cold" not in symbol.name
+        and all(word in symbol.name for word in words)
+    ]
+    if not found:
+        return []
+    _refuse_go(image)
+    need("functions")
+    from headway.binary.demangle import names_of
+
+    by_address: dict[int, Symbol] = {}
+    for symbol in found:
+        if fits(names_of(symbol.name)):
+            by_address.setdefault(symbol.address, symbol)
+    return list(by_address.values())
+
+
 def _refuse_go(image: ElfFile) -> None:
     if image.is_go:
         raise SelectionError(
-            f"{image.shown} is a Go program: Go moves stacks, and a return probe would crash it: mark "
-            "a region in the source instead"
+            f"{image.shown} is a Go program: Go moves the stacks of goroutines, and goroutines between threads, so "
+            "what a probe sees belongs to no thread, and a return probe would crash it: mark a region in the source "
+            "instead"
         )
 
 
 def _places(
-    image: ElfFile, symbols: Iterable[Symbol], marked: MarkedFunctions
+    image: ElfFile, symbols: Iterable[Symbol], marked: MarkedFunctions, *, own_returns: bool = False
 ) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+    """Yield the places of functions. ``own_returns``: probes are to be at their own ways out."""
+    cold = _cold_parts(image) if own_returns else {}
     for symbol in symbols:
         offset = image.file_offset(symbol.address)
         if offset is not None:
+            ways_out = _ways_out(image, symbol, cold.get(symbol.name, ())) if own_returns else None
+            if ways_out and (offset, True) in ways_out:
+                continue  # it does nothing itself
             state = f"{marked.kind}.{marked.name or _word(symbol.name)}"
-            yield (*image.identity, offset), Probe(image.path, offset, symbol.name, state)
+            yield (*image.identity, offset), Probe(image.path, offset, symbol.name, state, ways_out)
+
+
+def _cold_parts(image: ElfFile) -> dict[str, list[Symbol]]:
+    """Return the rare code that the compiler moved out of functions, by the function's symbol."""
+    found: dict[str, list[Symbol]] = {}
+    for symbol in _functions(image):
+        name, cold, _ = symbol.name.partition(".cold")
+        if cold and symbol.size:
+            found.setdefault(name, []).append(symbol)
+    return found
+
+
+def _ways_out(image: ElfFile, symbol: Symbol, cold: Iterable[Symbol]) -> tuple[tuple[int, bool], ...]:
+    need("functions")
+    from headway.binary.ways_out import Piece, ways_out
+
+    parts = {part.address: part.size for part in (symbol, *cold)}
+    if not symbol.size or sum(parts.values()) > MAX_CODE:
+        size = "its size is not known" if not symbol.size else "it is larger than 1 MiB"
+        raise SelectionError(
+            f"exceptions or panics may pass through {symbol.name} of {image.shown}, so its ways out are to be probed, "
+            f"but {size}: mark a region in the source instead"
+        )
+    try:
+        found = ways_out([Piece(address, image.contents(address, size)) for address, size in sorted(parts.items())])
+    except HeadwayError as error:
+        raise SelectionError(
+            f"the ways out of {symbol.name} of {image.shown} cannot be found ({error}): mark a region in the source "
+            "instead"
+        ) from None
+    places = ((image.file_offset(way.address), way.is_jump) for way in found)
+    return tuple((offset, is_jump) for offset, is_jump in places if offset is not None)
 
 
 def _word(name: str) -> str:
-    """Return a symbol as part of a state's name."""
-    return re.sub(r"[^\w.$~]", "?", name, flags=re.ASCII)[:80]
+    """Return a symbol as part of a state's name, demangled where that is possible."""
+    if name.startswith(_MANGLED):
+        try:
+            from headway.binary.demangle import short_name
+
+            name = short_name(name)
+        except ImportError:
+            pass
+    return re.sub(r"[^\w.$~:]", "?", name, flags=re.ASCII)[:80]

@@ -46,4 +46,5 @@ def calibrate(
     )
     if marking is None:
         return costs
-    return replace(costs, functions=marking.calibrate(programs.object, memory, exerciser))
+    functions, own_return = marking.calibrate(programs.object, memory, exerciser)
+    return replace(costs, functions=functions, own_return=own_return)

@@ -60,7 +60,7 @@ class PreparedPrograms:
                 self.attachments.set_level(Level.SWITCHES)
                 self.programs.memory.start_undivided()
             self.notes: Mapping[str, str] = (
-                {} if self._marking is None else {"marked functions": self._marking.describe(costs.functions)}
+                {} if self._marking is None else {"marked functions": self._marking.describe(costs)}
             )
             """What a reader of the figures must know, by the names of `Ledger.reasons`."""
             self._resources = stack.pop_all()

@@ -135,6 +135,8 @@ def test_the_exercising_process_does_what_it_says_and_goes() -> None:
         found = exerciser.exercise()
         assert min(found.call, found.read, found.poll, found.look, found.fault, found.handover) > 0
         assert exerciser.call_functions(0) > 0
+        assert min(exerciser.marks()) >= 0
+        assert sum(exerciser.marks()) > 0
         pid = exerciser.pid
     assert not Path(f"/proc/{pid}").exists()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.compiling import Compile, script
 
+from headway.linux.bpf.calibration import ExercisingProcess
 from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread
 
@@ -149,6 +150,47 @@ def test_regions_of_a_microsecond_in_intervals_of_twenty_milliseconds(compile_c:
 def test_regions_are_counted_one_by_one(compile_c: Compile) -> None:
     ledger, (n, *_) = measure(compile_c("toggle"), "200")
     assert count_of(only(ledger), "poll.b") == int(n)
+
+
+# ---- what marks cost ----
+
+
+def with_marks_that_take(inside: float, around: float, monkeypatch: pytest.MonkeyPatch, program: Path) -> Thread:
+    monkeypatch.setattr(ExercisingProcess, "marks", lambda _: (inside, around))
+    return only(measure(program, "200")[0])
+
+
+def test_what_marks_take_is_taken_out_of_regions_and_the_sum_stays(
+    compile_c: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every measurement asserts that the states add up to the thread's span."""
+    program = compile_c("toggle")
+    free = with_marks_that_take(0, 0, monkeypatch, program)
+    dear = with_marks_that_take(1e6, 0, monkeypatch, program)
+    assert time_in(free, "noneffective.a") > 0
+    for state in ("noneffective.a", "poll.b"):
+        assert time_in(dear, state) < time_in(free, state) / 10, "what is left is in spans that no region began in"
+    assert count_of(dear, "noneffective.a") == count_of(dear, "poll.b") > 0
+    assert time_in(dear, "overhead.marks") > time_in(dear, "user") / 4, "the time of the regions"
+    assert time_in(free, "overhead.marks") == 0
+
+
+def test_what_marks_take_around_a_region_is_taken_out_where_only_one_tag_is_entered(
+    compile_c: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = with_marks_that_take(0, 1e6, monkeypatch, compile_c("toggle"))
+    assert time_in(several, "user") > time_in(several, "overhead.marks"), "one of them may be around the other"
+    one = with_marks_that_take(0, 1e6, monkeypatch, compile_c("one_region"))
+    assert time_in(one, "noneffective.only") > 0
+    assert time_in(one, "overhead.marks") > time_in(one, "user")
+
+
+def test_regions_of_progress_that_marks_make_up_are_overhead_too(
+    compile_c: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = with_marks_that_take(1e6, 0, monkeypatch, compile_c("named_progress"))
+    assert time_in(thread, "user.") < time_in(thread, "overhead.marks") / 4
+    assert count_of(thread, "user.render") == 300
 
 
 # ---- from outside ----

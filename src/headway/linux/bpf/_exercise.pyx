@@ -1,6 +1,8 @@
 # cython: language_level=3, embedsignature=True
 """The exercises of calibration: our process repeats calls, checks, faults or hand-overs, to show what observing costs."""
 
+from libc.stdint cimport uint64_t
+
 cdef extern from *:
     """
     #include <fcntl.h>
@@ -12,6 +14,7 @@ cdef extern from *:
     #include <sys/syscall.h>
     #include <time.h>
     #include <unistd.h>
+    #include "headway.h"
 
     static uint64_t exercise_clock(void) {
         struct timespec t;
@@ -116,6 +119,25 @@ cdef extern from *:
         while (n--) function();
     }
 
+    /* The time in n regions that have nothing in them; *all: with what is around them. 0: this thread has no block. */
+    static uint64_t exercise_marks(int n, uint64_t *all) {
+        headway_tag_t tag = headway_tag("exercise");
+        struct headway_block *self;
+        uint64_t before, start;
+        headway_depth();
+        self = headway_block_();
+        *all = 0;
+        if (!self) return 0;
+        before = self->tags[tag].word / 2;
+        start = headway_now_();
+        while (n--) {
+            headway_set_noneffective(tag);
+            headway_clear_noneffective();
+        }
+        *all = headway_now_() - start;
+        return self->tags[tag].word / 2 - before;
+    }
+
     static uint64_t exercise_handovers(int n) {
         char byte = 0;
         uint64_t start = exercise_clock();
@@ -134,6 +156,7 @@ cdef extern from *:
     unsigned long exercise_looks(int n) nogil
     unsigned long exercise_faults(int n) nogil
     unsigned long exercise_handovers(int n) nogil
+    unsigned long exercise_marks(int n, uint64_t *all) nogil
 
 
 def prepare():
@@ -170,6 +193,13 @@ def faults(int n):
 def handovers(int n):
     """Hand over to the partner and back, n times: two switches, two wake-ups and four calls each. Returns ns."""
     return exercise_handovers(n)
+
+
+def marks(int n):
+    """Mark n regions that have nothing in them. Returns the time in them, and that with what is around them, ns."""
+    cdef uint64_t all_ = 0
+    cdef unsigned long inside = exercise_marks(n, &all_)
+    return inside, all_
 
 
 def address(int which):

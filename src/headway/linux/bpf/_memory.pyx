@@ -148,6 +148,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t snapshot_at
         uint64_t told_at
         uint32_t snapshot, last, command, only, thread_records
+        uint32_t mark_inside, mark_around
         uint64_t level
         uint32_t before[N_EVENTS]
         uint32_t after[N_EVENTS]
@@ -1115,6 +1116,11 @@ cdef class BpfMaps:
         for i in range(N_EVENTS):
             self.shared.before[i] = fixed_point(before[i])
             self.shared.after[i] = fixed_point(after[i])
+
+    def set_cost_of_marks(self, double inside, double around):
+        """Set what a pair of marks takes of a region and of what is around it, ns."""
+        self.shared.mark_inside = fixed_point(inside)
+        self.shared.mark_around = fixed_point(around)
 
     def mark(self, uint32_t tid, uint64_t address):
         """Tell the programs the address of a thread's block of marked regions, unless the thread has done so itself."""

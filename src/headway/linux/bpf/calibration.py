@@ -6,6 +6,9 @@ use too changes its speed within tenths of a second. Each is the median of short
 because what always slows the process down also slows the threads down whose times are corrected. Interrupts cannot be
 made at will. The cost of their handlers comes from the kernel's own statistics of eBPF programs, where it keeps them
 (BPF_ENABLE_STATS, since 5.8). Elsewhere it is assumed to be that of a system call.
+
+Marks of regions cost a program the same whether it is observed or not. What a pair of them takes is found by marking
+regions that have nothing in them.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ COMPARISONS = 1
 _ROUNDS = 9
 _SAMPLED_ROUNDS, _SAMPLED_CALLS, _SAMPLING_NS = 5, 20_000, 100_000
 """To find what a sample costs: rounds, calls in each, and ns from one sample to the next: some fall into a round."""
+_MARKS = 400
+"""Regions in a round."""
 _CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
 _ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
 """Calls in a round."""
@@ -73,6 +78,8 @@ class Costs:
     of: Mapping[str, float]
     functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """What a call of a marked function costs, by `FUNCTIONS`: in the function's time, and in its caller's."""
+    marks: tuple[float, float] = (0.0, 0.0)
+    """What a pair of marks of a region takes: in the region, and around it."""
     own_return: tuple[float, float] | None = None
     """The same of a call whose return is seen at the function's own return instruction, of the first of `FUNCTIONS`.
     None: no function has such a probe.
@@ -249,6 +256,8 @@ class ExercisingProcess:
                 while asked := os.read(ask, 1):
                     if asked == b"?":
                         os.write(answer, b"%d %d %d %d %d %d\n" % _measure())
+                    elif asked == b"m":
+                        os.write(answer, b"%d %d\n" % _measure_marks())
                     elif asked == b"c":
                         os.write(answer, b"%d\n" % _exercise.calls(_SAMPLED_CALLS))
                     else:
@@ -269,6 +278,12 @@ class ExercisingProcess:
             call / _CALLS, read / _READS, poll / _POLLS, look / _LOOKS, fault / _FAULTS, handover / _HANDOVERS
         )
 
+    def marks(self) -> tuple[float, float]:
+        """Return what a pair of marks of a region takes, in the region and around it, ns: medians of a few rounds."""
+        os.write(self._ask, b"m")
+        inside, whole = map(int, os.read(self._answer, 128).split())
+        return inside / _MARKS, max(whole - inside, 0) / _MARKS
+
     def call(self) -> int:
         """Return how long it takes to make `_SAMPLED_CALLS` system calls, ns."""
         os.write(self._ask, b"c")
@@ -285,6 +300,12 @@ class ExercisingProcess:
         os.close(self._ask)
         os.close(self._answer)
         os.waitpid(self.pid, 0)
+
+
+def _measure_marks() -> tuple[int, int]:
+    rounds = [_exercise.marks(_MARKS) for _ in range(_ROUNDS)]
+    inside, whole = (int(statistics.median(times)) for times in zip(*rounds, strict=True))
+    return inside, whole
 
 
 def _measure() -> tuple[int, ...]:

@@ -67,6 +67,7 @@ enum state {
 	KERNEL_THREAD,
 	KERNEL_OTHER,
 	RUNNING, /* on the processor, at the level `switches`: not divided */
+	OVERHEAD_MARKS, /* what the marks of regions took themselves */
 	WAIT_FUTEX = 20,
 	WAIT_DISK,
 	WAIT_NET,
@@ -704,6 +705,8 @@ struct control {
 	__u32 namespace_level; /* the level of the reader's pid namespace; written by the programs */
 	__u32 processes; /* numbers of processes used so far; written by the programs */
 	__u32 spare;
+	/* What a pair of marks takes, ns << COST_BITS: the part in the region, and the part around it. */
+	__u32 mark_inside, mark_around;
 	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches` for all; above it: from which snapshot on */
 	/* The cost of an event, ns << COST_BITS: the part before the handler reads its clock, and the part after it. */
 	__u32 before[N_EVENTS];
@@ -724,7 +727,7 @@ _Static_assert(N_STATES <= 1 << (64 - COUNT_BITS), "a state fits a cell");
 _Static_assert(SPAN_DURATION + DURATION_BITS == 64, "a span fills a word");
 _Static_assert(N_CELLS < 256, "a cell's number fits the index");
 _Static_assert(WAIT_BY_FILE < READY_PART && READY_PART + (int)N_READY_PARTS <= (int)IRQ_DEVICE && IRQ_ANY < SOFTIRQ &&
-		RUNNING < WAIT_FUTEX,
+		OVERHEAD_MARKS < WAIT_FUTEX,
 	"states do not overlap");
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
 	"interrupts are one row of states");

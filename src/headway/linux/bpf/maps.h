@@ -219,6 +219,9 @@ struct user_span {
 	u64 left; /* of it, what no tag has been charged with yet */
 	u64 changed; /* 1: a region began or ended in the span */
 	u64 unclaimed; /* the part of since..now that no tag has claimed yet */
+	u64 marking; /* what the marks themselves took of the regions */
+	u64 around; /* what they took of the rest, ns << COST_BITS */
+	u64 n_tags; /* that had time, or were entered */
 };
 
 struct frame {

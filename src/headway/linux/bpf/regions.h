@@ -125,12 +125,22 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	u64 state = mark->state;
 	if (state == USER) /* it stays what it would be without the region */
 		return 0;
-	if (settings.undivided && mark->progress && p->state == RUNNING) /* the kernel's time in it is not known apart */
-		time = 0;
 	OPAQUE(state);
 	if (state >= N_STATES)
 		return 0;
+	u64 marks = entered * control.mark_inside;
+	x->around += entered * control.mark_around;
+	x->n_tags++;
+	if (settings.undivided && mark->progress && p->state == RUNNING) { /* the kernel's time in it is not known apart */
+		x->around += marks;
+		time = marks = 0;
+	}
+	marks >>= COST_BITS;
+	if (marks > time)
+		marks = time;
+	x->marking += marks;
 	x->left -= time;
+	time -= marks;
 	mark->last = time;
 	if (settings.has_steal && time > p->longest && x->since >= p->floor) {
 		p->longest = time;
@@ -181,8 +191,28 @@ u64 undivided_user_state(u64 block)
 }
 
 /*
+ * Charges to OVERHEAD_MARKS what the marks of a span took, by the cost that calibration found for a pair. What they took
+ * around regions is that of the code without a region if only one tag was entered. With several it is not known which of
+ * them was around another, and that part stays where it is.
+ */
+INLINE void charge_marks(struct processor *p, u32 number, struct user_span *x)
+{
+	u64 around = x->n_tags == 1 ? x->around >> COST_BITS : 0;
+	if (around > x->left)
+		around = x->left;
+	x->left -= around;
+	u64 cost = x->marking + around;
+	if (!cost)
+		return;
+	p->cells[OVERHEAD_MARKS].time += cost;
+	add_sum_to_cell_of(number, OVERHEAD_MARKS, cost, 0);
+	if (settings.record)
+		record_amount(number, OVERHEAD_MARKS, cost, 0, x->since);
+}
+
+/*
  * A span of user code from `since` to `until` ends now; `time` of it is to be charged. Charges the part that marked regions
- * have, and returns its length.
+ * have, and what the marks took, and returns its length.
  */
 u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 {
@@ -226,11 +256,15 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->span.left = time;
 	m->span.unclaimed = now - since;
 	m->span.changed = 0;
+	m->span.marking = 0;
+	m->span.around = 0;
+	m->span.n_tags = 0;
 	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
 		charge_tag(number, i);
 	if (m->span.changed || !m->at) /* the change came after the last reading, and its time may be written later */
 		m->changed_at = m->at ? m->at : since;
 	m->at = until;
+	charge_marks(p, number, &m->span);
 	return time - m->span.left;
 }
 

@@ -25,6 +25,7 @@ _FIXED = {
     "KERNEL_THREAD": "kernel.thread",
     "KERNEL_OTHER": "kernel.other",
     "RUNNING": "running",
+    "OVERHEAD_MARKS": "overhead.marks",
     "WAIT_FUTEX": "wait.futex",
     "WAIT_DISK": "wait.disk",
     "WAIT_NET": "wait.net",

@@ -25,11 +25,12 @@ def calibrate(
     exerciser: ExercisingProcess,
     options: MeasureOptions,
 ) -> Costs:
-    """Return what events cost, calls of marked functions among them.
+    """Return what events cost, calls of marked functions and marks of regions among them.
 
     From now on the exercising process is the only one that is measured (`BpfMaps.measure_only`), and what was measured
     of it is still to be discarded.
     """
+    marks = exerciser.marks()  # before it is measured: its tag takes no room
     memory = programs.memory
     memory.measure_only(exerciser.pid)
     memory.begin()
@@ -44,6 +45,7 @@ def calibrate(
         options.most,
         samples=options.level is Level.SWITCHES or options.budget is not None,
     )
+    costs = replace(costs, marks=marks)
     if marking is None:
         return costs
     functions, own_return = marking.calibrate(programs.object, memory, exerciser)

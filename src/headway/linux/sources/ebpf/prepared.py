@@ -53,6 +53,7 @@ class PreparedPrograms:
                     self.programs.memory.start_undivided()
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
             self.programs.memory.set_costs(costs.before(), costs.after())
+            self.programs.memory.set_cost_of_marks(*costs.marks)
             self.costs = costs
             """What events cost."""
             self._discard_exercise(exerciser.pid)

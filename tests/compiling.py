@@ -34,9 +34,13 @@ def _compiler() -> str:
 
 
 def shared_library(name: str, folder: Path) -> ctypes.CDLL:
-    """Compile a C file of ``tests/programs/`` with the headers of the eBPF programs, and load it as a library."""
+    """Compile a C file of ``tests/programs/`` with the headers of the eBPF programs and of users, and load it.
+
+    Floating-point operations stay as they are written, as in Python.
+    """
     target = folder / f"{name}.so"
-    options = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{BPF}", "-o", str(target)]
+    options = ["-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-shared", "-fPIC", f"-I{BPF}"]
+    options += [f"-I{headway.get_include()}", "-o", str(target)]
     subprocess.run([_compiler(), *options, str(PROGRAMS / f"{name}.c")], check=True)
     return ctypes.CDLL(str(target))
 

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from headway.model import Cell, Frame, Ledger, Processor, Profile, SampleColumns, Thread, Window, is_exact
+from headway.model import Cell, Collection, Frame, Ledger, Processor, Profile, SampleColumns, Thread, Window, is_exact
+
+COLLECTION = Collection(
+    policy="watermark",
+    capacity=131072,
+    looks=12,
+    drains=10,
+    useful=8,
+    last_drains=3,
+    clock_reads=0,
+    wakeups=21,
+    collecting_ns=1_200_000,
+    stacks_ns=3_000_000,
+)
+numbers = st.integers(0, 1 << 50)
+collections = st.builds(
+    Collection, st.sampled_from(["watermark", "cpu-time", "fixed"]), st.integers(1, 1 << 40), *[numbers] * 8
+)
 
 STATES = ("user", "kernel.read", "poll.read.pipe", "wait.futex", "ready", "stolen", "overhead", "softirq.net_rx")
 WORDS = st.text(min_size=1, max_size=12) | st.sampled_from(
@@ -67,7 +84,9 @@ def profiles(draw: st.DrawFn) -> Profile:
     machine = (Processor(0, 10**10 - 5, {"idle": Cell(10**10 - 5, 1)}),)
     ledger = Ledger("bpf", Window(5, 10**10), tuple(threads), machine)
     notes = tuple(draw(st.lists(WORDS, max_size=2)))
-    return Profile(ledger, SampleColumns.of(rows), STATES, stacks, frames, 1_003_009, {"samples_lost": 3}, notes)
+    collection = draw(st.none() | collections)
+    columns = SampleColumns.of(rows)
+    return Profile(ledger, columns, STATES, stacks, frames, 1_003_009, {"samples_lost": 3}, notes, collection)
 
 
 def _some_states() -> st.SearchStrategy[list[str]]:
@@ -89,6 +108,6 @@ def small() -> Profile:
     cells = {"user": Cell(999_000_000, 42), "wait.sleep": Cell(1_000_000_000, 42)}
     thread = Thread(7, 7, "app", 0, 0, None, 1_999_000_000, 1_999_000_000, cells)
     ledger = Ledger("bpf", Window(0, 1_999_000_000), (thread,), (Processor(0, 1, {"idle": Cell(1, 1)}),))
-    profile = Profile(ledger, SampleColumns.of(rows), states, stacks, frames, 1_000_000)
+    profile = Profile(ledger, SampleColumns.of(rows), states, stacks, frames, 1_000_000, collection=COLLECTION)
     assert all(not is_exact(state) for state in states[:1])
     return profile

@@ -114,6 +114,16 @@ def test_the_clock_of_a_thread_that_stood_still_is_not_read(collector: Collector
     assert buffer.dropped == 0
 
 
+def test_it_says_when_the_next_look_is_due(collector: Collector[None], clock: Clock) -> None:
+    assert collector.pause() is None
+    collector.add(Timed(clock, []), Watermark())
+    assert collector.pause() is None, "the kernel tells"
+    collector.add(Timed(clock, [Phase(SECOND, 1.0, 0)]), Fixed(1000, period=10 * MS))
+    assert collector.pause() == (10 * MS + GRAIN) / SECOND
+    clock.now = 15 * MS
+    assert collector.pause() == 0
+
+
 def test_one_that_is_removed_is_looked_at_no_more(collector: Collector[None], clock: Clock) -> None:
     stays, goes = (Timed(clock, [Phase(SECOND, 1.0, 50_000)]) for _ in range(2))
     for buffer in (stays, goes):

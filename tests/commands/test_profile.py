@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES
 from headway.model import Ledger, Window
 from headway.recording.document import Document
 from headway.recording.profile import profile_settings, write_profile
@@ -115,6 +116,9 @@ def test_bad_options_are_refused() -> None:
     refused(run("profile", "-F", "1000000", "--", "true"), "-F")
     refused(run("profile", "-p", "4194304", "-d", "1"), "4194304")
     refused(run("profile", "--why", "wait", "--", "true"), "--why")
+    refused(run("profile", "--policy", "now", "--", "true"), "--policy")
+    refused(run("profile", "--buffer", "100", "--", "true"), "--buffer", "4K to 64M")
+    refused(run("profile", "--buffer", "1G", "--", "true"), "--buffer", "4K to 64M")
 
 
 @pytest.mark.root
@@ -143,6 +147,25 @@ def test_without_a_file_the_report_goes_to_standard_error() -> None:
     done = run("profile", "--", sys.executable, "-c", SPIN)
     assert (done.returncode, done.stdout) == (0, "")
     assert "samples, one each 1.00 ms of processor" in done.stderr
+    assert f"collected by {DEFAULT_POLICY} from buffers of 128 KiB" in done.stderr
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_collects_the_samples_and_says_what_that_took(policy: str, tmp_path: Path) -> None:
+    words = ["--policy", policy, "--buffer", "5000", "-F", "4999", "-o", tmp_path / "p.hw"]
+    assert run("profile", *words, "--", sys.executable, "-c", SPIN).returncode == 0
+    document = json.loads(run("report", tmp_path / "p.hw", "--index", "effective", "--json").stdout)
+    jsonschema.validate(document, schema_of("profile"))
+    collection = document["collection"]
+    assert collection["policy"] == policy
+    assert collection["capacity"] == 8192, "a power of two of pages"
+    assert collection["looks"] >= collection["drains"] >= collection["useful"]
+    assert collection["drains"] > 0
+    assert collection["last_drains"] >= 1
+    assert collection["collecting_ns"] > 0
+    assert (collection["clock_reads"] > 0) == (policy == "cpu-time")
+    assert f"collected by {policy} from buffers of 8 KiB" in run("report", tmp_path / "p.hw", "--index", "lost").stdout
 
 
 @pytest.mark.root

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.compiling import PROGRAMS
 
 from headway.linux.options import Selection
-from headway.linux.sources.profiler import ProfileSource
+from headway.linux.perf.sample_buffer import PAGE
+from headway.linux.sources.profiler import Buffers, ProfileSource
 from headway.linux.sources.source import LinuxSource
 from headway.model import Frame, Profile, is_exact, violations
 from headway.session.measure import observe
@@ -105,6 +108,14 @@ def holds(found: Counter[tuple[str, ...]], *names: str) -> int:
     return sum(
         time for stack, time in found.items() if any(stack[i : i + n] == names for i in range(len(stack) - n + 1))
     )
+
+
+@given(st.integers(1, 64 << 20))
+def test_a_buffer_has_room_for_what_was_asked_and_is_a_power_of_two_of_pages(size: int) -> None:
+    pages = Buffers(capacity=size).pages
+    assert pages.bit_count() == 1
+    assert pages * PAGE >= size
+    assert pages == 1 or pages // 2 * PAGE < size
 
 
 def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(of_tree: Profile) -> None:

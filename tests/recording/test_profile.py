@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tracemalloc
@@ -62,6 +63,7 @@ def test_what_is_written_comes_back(profile: Profile) -> None:
     assert again.period == profile.period
     assert list(again.notes) == [valid(note) for note in profile.notes]
     assert {**again.losses} == {**profile.losses}
+    assert again.collection == profile.collection
     assert {t.key: {s: c.time for s, c in t.states.items()} for t in again.ledger.threads} == {
         t.key: {s: c.time for s, c in t.states.items()} for t in profile.ledger.threads
     }
@@ -133,6 +135,18 @@ def test_more_time_than_there_is_is_damage(recorded: Path) -> None:
 def test_a_kind_of_frame_that_is_none_is_damage(recorded: Path) -> None:
     change(recorded, "frames", kind=["user", "user", "user", "user", "\x1b[31m"])
     refused(recorded, "damaged", "kind")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("policy", "\x1b[31m"), ("policy", 3), ("looks", -1), ("capacity", 0), ("stacks_ns", 1.5), ("drains", None)],
+)
+def test_a_collection_that_cannot_be_is_damage(recorded: Path, name: str, value: object) -> None:
+    file = recorded / "recording.json"
+    document = json.loads(file.read_text())
+    document["settings"]["profile"]["collection"][name] = value
+    file.write_text(json.dumps(document))
+    refused(recorded, "damaged", name)
 
 
 @pytest.mark.parametrize("table", ["samples", "stacks", "frames", "states"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -46,6 +47,14 @@ def test_what_was_no_progress_is_shown_unless_more_is_asked_for() -> None:
     assert "30 % stack not known" in text
     assert "user" not in text.partition("\n\n")[2]
     assert "lost 0" in text
+
+
+def test_it_says_how_samples_were_collected_and_what_that_cost() -> None:
+    text = " ".join(shown(small()).split())
+    assert "collected by watermark from buffers of 128 KiB: 12 looks, 10 drains (8 of half a buffer or more)" in text
+    assert "3 when a thread or the profile ended, 21 wake-ups" in text
+    assert "cost 4.20 ms (0.21 % of a processor), 3.00 ms of it for stacks" in text
+    assert "collected by" not in shown(replace(small(), collection=None))
 
 
 def test_samples_have_their_mark_and_their_error() -> None:

@@ -123,6 +123,12 @@ class Collector(Generic[Into]):
                     self._serve(served, now)
         figures.cpu_ns += time.thread_time_ns() - began
 
+    def pause(self) -> float | None:
+        """Return the seconds until the next look that the clock gives; None: the kernel tells of all looks."""
+        if not self._moments:
+            return None
+        return max(0.0, (self._moments[0] + GRAIN - self._clock()) / 1e9)
+
     def drain_all(self) -> None:
         """Drain all buffers, whatever the policies say."""
         for served in self._served.values():

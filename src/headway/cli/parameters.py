@@ -13,6 +13,7 @@ from headway.linux.options import MAX_IDS
 from headway.linux.procfs import processors
 
 __all__ = [
+    "BufferSize",
     "Ids",
     "Milliseconds",
     "Percentage",
@@ -24,7 +25,6 @@ __all__ = [
     "all_ids",
 ]
 
-_MIN_SIZE = 1 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -111,10 +111,13 @@ class Percentage(click.ParamType[float]):
         return share
 
 
-class RecordingSize(click.ParamType[int]):
-    """A size of a recording in bytes: ``500M``."""
+class _Size(click.ParamType[int]):
+    """A number of bytes, with a unit of 1,024, its square and so on, or without."""
 
     name = "size"
+    least = 1
+    most = 1 << 63
+    words = "no size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Text to bytes."""
@@ -122,9 +125,21 @@ class RecordingSize(click.ParamType[int]):
             return value
         found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", value, re.ASCII | re.IGNORECASE)
         size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
-        if size < _MIN_SIZE:
-            self.fail(f"{value!r} is no size of a recording: give 1M or more, as in 500M or 2G", param, ctx)
+        if not self.least <= size <= self.most:
+            self.fail(f"{value!r} is {self.words}", param, ctx)
         return size
+
+
+class RecordingSize(_Size):
+    """A size of a recording in bytes: ``500M``."""
+
+    least, words = 1 << 20, "no size of a recording: give 1M or more, as in 500M or 2G"
+
+
+class BufferSize(_Size):
+    """A size of a thread's buffer in bytes: ``64K``."""
+
+    least, most, words = 4 << 10, 64 << 20, "no size of a thread's buffer: give 4K to 64M, as in 64K or 131072"
 
 
 class WhenCondition(click.ParamType[Condition]):

@@ -9,7 +9,7 @@ import click
 
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options
-from headway.cli.parameters import Seconds
+from headway.cli.parameters import BufferSize, Seconds
 from headway.cli.profiles import show_profile
 from headway.cli.say import say
 from headway.extras import need
@@ -33,12 +33,28 @@ _MAX_HZ = 20_000
     metavar="HZ",
     help="Samples per second of each thread's processor time.  [default: 997]",
 )
+@click.option(
+    "--policy",
+    type=click.Choice(["cpu-time", "watermark", "fixed"]),
+    help="When to look into a thread's buffer of samples: when the kernel tells that half of it is full (watermark), "
+    "when the thread has used the processor time in which half of it fills (cpu-time), or each 10 ms (fixed). "
+    "The default costs least.  [default: watermark]",
+)
+@click.option(
+    "--buffer",
+    type=BufferSize(),
+    metavar="BYTES",
+    help="The size of a thread's buffer, as in 64K; it is rounded up to a power of two of pages.  "
+    "[default: 128K; without CAP_PERFMON 32K]",
+)
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
     duration: float | None,
     frequency: int | None,
+    policy: str | None,
+    buffer: int | None,
     output: str | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -56,12 +72,16 @@ def command(
     processor, times are exact: each wait is added to the stack with which the thread left the processor. Stacks are
     walked by frame pointers; the report names code that was built without them.
 
+    The last lines say how often headway looked into the buffers, how often it emptied one, what was lost, and what
+    collecting cost. --policy and --buffer change that.
+
     The exit status is the command's; 125 if headway itself fails.
     """
     need("recording")
     if wanted.why:
         raise click.UsageError("--why is an option of headway stat: a profile has the stacks of all waits without it")
-    from headway.linux.sources.profiler import DEFAULT_FREQUENCY, ProfileSource
+    from headway.linux.perf.sampler import DEFAULT_POLICY
+    from headway.linux.sources.profiler import DEFAULT_FREQUENCY, Buffers, ProfileSource
     from headway.model import Profile
     from headway.recording.profile import profile_settings, write_profile
     from headway.recording.writer import RecordingWriter
@@ -71,10 +91,13 @@ def command(
     if wanted.level or wanted.budget:
         raise click.UsageError("a profile needs the states of processor time: leave out --level and --budget")
     options = wanted.options(causes=False)
+    buffers = Buffers(policy or DEFAULT_POLICY, buffer or 0)
     sources: list[ProfileSource] = []
 
     def start(chosen: Selection) -> LinuxSource:
-        source = ProfileSource(chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY)
+        source = ProfileSource(
+            chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY, buffers=buffers
+        )
         source.begin()
         sources.append(source)
         return source

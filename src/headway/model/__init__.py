@@ -49,7 +49,7 @@ from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .losses import KNOWN_LOSSES, Loss
 from .origin import Origin, origin_of, parse_path
-from .profile import PARTS, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
+from .profile import PARTS, Collection, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
 from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, state_of_tasks, subtract_tasks, tiles
@@ -80,6 +80,7 @@ __all__ = [
     "Cause",
     "CauseKey",
     "Cell",
+    "Collection",
     "Counted",
     "Durations",
     "Estimate",

@@ -19,7 +19,17 @@ if TYPE_CHECKING:  # importing the model must stay cheap
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PARTS", "Frame", "Profile", "SampleColumns", "is_exact", "matches", "part_of", "sampling_error"]
+__all__ = [
+    "PARTS",
+    "Collection",
+    "Frame",
+    "Profile",
+    "SampleColumns",
+    "is_exact",
+    "matches",
+    "part_of",
+    "sampling_error",
+]
 
 PARTS: Mapping[str, frozenset[Kind]] = {
     "effective": frozenset({Kind.EFFECTIVE}),
@@ -125,6 +135,32 @@ class SampleColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """How samples were collected from the threads' buffers, and what that cost."""
+
+    policy: str
+    """The policy that said when to look: ``cpu-time``, ``watermark`` or ``fixed``."""
+    capacity: int
+    """The size of a thread's buffer in bytes."""
+    looks: int
+    """How often the fill level of a buffer was read."""
+    drains: int
+    """How often a buffer was emptied because of a look."""
+    useful: int
+    """Drains of at least half a buffer."""
+    last_drains: int
+    """How often a buffer was emptied because its thread, or the profile, had ended."""
+    clock_reads: int
+    """How often the processor time of a thread was read."""
+    wakeups: int
+    """How often the collector asked what was due."""
+    collecting_ns: int
+    """Processor time of finding new threads, looking and draining, in ns."""
+    stacks_ns: int
+    """Processor time of bringing the collected samples in order, with their stacks, in ns."""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Samples and sums with their stacks, and the ledger of the same window."""
 
@@ -141,6 +177,8 @@ class Profile:
     """What is missing: name -> number or time."""
     notes: tuple[str, ...] = ()
     """What a reader must know, one sentence each."""
+    collection: Collection | None = None
+    """How the samples were collected; None: not known."""
 
     def rows(self, samples: SampleColumns | None = None) -> Iterator[tuple[int, str, int, int, tuple[int, ...]]]:
         """Yield (thread, state, weight, count, the stack's frames) of each row."""

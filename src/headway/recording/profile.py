@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headway.errors import HeadwayError
-from headway.model import Batch, Frame, Ledger, Profile, SampleColumns, ThreadSeen, Transitions
+from headway.model import Batch, Collection, Frame, Ledger, Profile, SampleColumns, ThreadSeen, Transitions
 from headway.text import valid
+from headway.values import WrongValueError, integer, shown, table, text
 
 from .document import Document
 from .format import FRAMES, SAMPLES, STACKS, part_name
@@ -31,16 +32,18 @@ __all__ = ["has_profile", "open_profile", "profile_settings", "write_profile"]
 
 _NOTE = "profile"
 """Notes are stored among the ledger's reasons, under this word and a number."""
+_POLICIES = frozenset({"cpu-time", "watermark", "fixed"})
 _KINDS = frozenset({"user", "kernel", "python", "none"})
 
 
-def profile_settings(period: int) -> Mapping[str, Any]:
+def profile_settings(period: int, collection: Collection | None = None) -> Mapping[str, Any]:
     """Return the settings of the document for a profile. ``period`` is ns of processor time between two samples."""
-    return {"profile": {"period": period}}
+    return {"profile": {"period": period, **({} if collection is None else {"collection": asdict(collection)})}}
 
 
 def write_profile(writer: RecordingWriter, profile: Profile) -> None:
     """Write a profile into an empty recording and close it. Raises HeadwayError."""
+    writer.add_settings(profile_settings(profile.period, profile.collection))
     writer.put("frames", _frames_table(profile.frames))
     writer.put("stacks", _stacks_table(profile.stacks))
     writer.put("samples", _samples_table(profile))
@@ -142,6 +145,7 @@ def _profile(recording: Recording) -> Profile:
         raise Damage("a sample refers to a stack that does not exist")
     settings = recording.document.settings.get("profile")
     period = settings.get("period") if isinstance(settings, dict) else None
+    collection = settings.get("collection") if isinstance(settings, dict) else None
     notes = [reason for name, reason in ledger.reasons.items() if name.partition(" ")[0] == _NOTE]
     reasons = {name: reason for name, reason in ledger.reasons.items() if name.partition(" ")[0] != _NOTE}
     return Profile(
@@ -153,7 +157,20 @@ def _profile(recording: Recording) -> Profile:
         period=period if isinstance(period, int) and 0 < period < 1 << 62 else 1,
         losses=recording.losses(),
         notes=tuple(notes),
+        collection=None if collection is None else _collection(collection),
     )
+
+
+def _collection(found: object) -> Collection:
+    try:
+        values = table(found, "the collection")
+        policy = text(values, "policy", 20)
+        if policy not in _POLICIES:
+            raise WrongValueError(f"policy is {shown(policy)}")
+        numbers = {f.name: integer(values, f.name, f.name == "capacity") for f in fields(Collection)[1:]}
+    except WrongValueError as error:
+        raise Damage(str(error)) from None
+    return Collection(policy, **numbers)
 
 
 def _threads(recording: Recording, ledger: Ledger) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

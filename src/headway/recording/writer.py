@@ -11,7 +11,9 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -232,6 +234,10 @@ class RecordingWriter:
             self._target.write_part(name, 0, encode(table, _about(KeptPart(0, start, start, {}), table)))
         except OSError as error:
             raise self._explained(error) from None
+
+    def add_settings(self, settings: Mapping[str, Any]) -> None:
+        """Add to the settings in the document, which is written by `close` at the latest."""
+        self._document = replace(self._document, settings={**self._document.settings, **settings})
 
     def amend(self, exit_status: int | None) -> None:
         """Record the exit status of the command, which may come long after the measurement has ended.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from headway.model import Frame, Kind, Profile, Quality, StateSummary, part_of, summaries, unsampled
+from headway.model import Collection, Frame, Kind, Profile, Quality, StateSummary, part_of, summaries, unsampled
 
 from .figures import share, with_unit
 from .lines import Line, indented, show
@@ -142,11 +142,30 @@ def _notes(profile: Profile, every: Sequence[StateSummary], width: int) -> Itera
         )
     for note in profile.notes:
         yield from _wrapped(note, width)
+    if profile.collection is not None:
+        yield from _wrapped(_collected(profile.collection, profile.ledger.window.duration), width)
     lost = named_losses({**profile.ledger.losses, **profile.losses})
     if lost:
         yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))
     else:
         yield [("lost 0", _DIM)]
+
+
+def _collected(done: Collection, duration: int) -> str:
+    """Return how samples were collected, and what that cost, in words."""
+    size = f"{done.capacity // 1024:,} KiB" if done.capacity >= 1024 else f"{done.capacity} bytes"
+    cost = done.collecting_ns + done.stacks_ns
+    part = f" ({100 * cost / duration:.2f} % of a processor)" if duration else ""
+    clocks = f", {done.clock_reads:,} clocks read" if done.clock_reads else ""
+    return (
+        f"collected by {done.policy} from buffers of {size}: {done.looks:,} looks, {done.drains:,} drains "
+        f"({done.useful:,} of half a buffer or more), {done.last_drains:,} when a thread or the profile ended{clocks}, "
+        f"{done.wakeups:,} wake-ups; cost {_time(cost)}{part}, {_time(done.stacks_ns)} of it for stacks"
+    )
+
+
+def _time(ns: int) -> str:
+    return with_unit(ns, "ns", 7, " ").strip() if ns else "nothing"
 
 
 def _wrapped(text: str, width: int) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from headway.model import Frame, Profile, StateSummary, summaries
@@ -28,6 +29,7 @@ def profile_document(
         "states": [_state(one, limit) for one in summaries(profile.narrowed(part=part, state=state))],
         "losses": {**profile.ledger.losses, **profile.losses},
         "notes": list(profile.notes),
+        "collection": None if profile.collection is None else asdict(profile.collection),
     }
 
 

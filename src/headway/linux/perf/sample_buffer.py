@@ -20,7 +20,7 @@ from headway.errors import HeadwayError
 from ._rings import FIELDS, PAGE, Ring, Samples, Tray
 from .perf_event import SOFTWARE, Event, open_event, why_not
 
-__all__ = ["CPU_CLOCK", "DEFAULT_FIELDS", "FIELDS", "PerfBuffer", "Samples", "Sampling", "Tray", "attributes"]
+__all__ = ["CPU_CLOCK", "DEFAULT_FIELDS", "FIELDS", "PAGE", "PerfBuffer", "Samples", "Sampling", "Tray", "attributes"]
 
 CPU_CLOCK = Event("cpu-clock", SOFTWARE, 0)
 """PERF_COUNT_SW_CPU_CLOCK: a timer, so it is available everywhere. It runs while the thread does."""

@@ -14,7 +14,7 @@ from headway.buffers.policy import NEVER, Policy
 from .sample_buffer import CPU_CLOCK, PerfBuffer, Sampling, Tray
 from .thread_buffers import SampledThreads
 
-__all__ = ["POLICIES", "Policies", "SampleLosses", "Sampler"]
+__all__ = ["DEFAULT_POLICY", "POLICIES", "Policies", "SampleLosses", "Sampler"]
 
 LIKELY_SIZE = 150
 """The assumed size of a sample with its stack in bytes, until there are samples."""
@@ -37,6 +37,8 @@ POLICIES: dict[str, Policies] = {
     "fixed": lambda sampling: lambda: Fixed(sampling.capacity),
 }
 """The policies by name."""
+DEFAULT_POLICY = "watermark"
+"""The cheapest where a kernel wakes the collector, by the measurements in docs/profile-buffers.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Sampler:
         sampling: Sampling | None = None,
         *,
         tids: Iterable[int] = (),
-        policy: Policies = _cpu_time,
+        policy: Policies = POLICIES[DEFAULT_POLICY],
         opened: Callable[[PerfBuffer], None] = lambda buffer: None,
     ) -> None:
         """Begin to sample. Raises SelectionError if there is nothing to sample, HeadwayError if it is not possible.
@@ -80,6 +82,8 @@ class Sampler:
         self.tray = Tray()
         self._new_policy, self._opened = policy(self.sampling), opened
         self._ended_lost = self._ended_throttled = self._ended_damaged = 0
+        self.last_drains = 0
+        """Buffers that were drained because their thread, or the sampling, had ended."""
         self._threads = SampledThreads(pids, self.sampling, tids=tids)
         self._collector = Collector(self.tray)
         for buffer in self._threads.buffers.values():
@@ -121,6 +125,10 @@ class Sampler:
             threads.lost,
         )
 
+    def pause(self) -> float | None:
+        """Return the seconds after which `step` is due; None: the kernel alone knows, and tells only `step`."""
+        return self._collector.pause()
+
     def step(self, until: int = NEVER) -> None:
         """Sleep until there is something to collect, or ``until`` (ns of CLOCK_MONOTONIC), and collect it."""
         self._collector.step(until)
@@ -155,6 +163,7 @@ class Sampler:
     def _end(self, buffer: PerfBuffer) -> None:
         self._collector.remove(buffer)
         self._threads.drop(buffer, self.tray)
+        self.last_drains += 1
         self._ended_lost += buffer.lost
         self._ended_throttled += buffer.throttled
         self._ended_damaged += buffer.damaged

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headway.linux.bpf.stacks import Away, StackReader
 from headway.linux.perf.sampler import SampleLosses
-from headway.model import Ledger, Profile, SampleColumns
+from headway.model import Collection, Ledger, Profile, SampleColumns
 
 from .samples import SampleLog
 from .spaces import Spaces
@@ -34,6 +34,7 @@ class FinishedProfile:
     period: int
     """ns of processor time from one sample to the next."""
     notes: Sequence[str]
+    collection: Collection
 
     def profile(self) -> Profile:
         """Return the profile, with names. May take seconds: symbols are read now."""
@@ -73,6 +74,7 @@ class FinishedProfile:
                 "ns_without_a_stack": sum(row[4] for row in rows if row[6] < 0),
             },
             notes=(*self.notes, *self.spaces.stacks.describe(weights)),
+            collection=self.collection,
         )
 
     def _add_samples(self, rows: list[_Row], states: dict[str, int]) -> tuple[int, int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.perf.sample_buffer import CPU_CLOCK, PerfBuffer, Sampling
-from headway.linux.perf.sampler import Sampler
+from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling
+from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES, Sampler
 from headway.linux.procfs.ids import process_of
+from headway.model import Collection
 
 from ..choose import may_use_bpf, start_source
 from ..ebpf import BpfSource
@@ -19,11 +20,31 @@ from .assembling import FinishedProfile
 from .samples import SampleLog
 from .spaces import Spaces
 
-__all__ = ["ProfileMeasurement"]
+__all__ = ["Buffers", "ProfileMeasurement"]
 
-SERVICE_SECONDS = 0.05
 PAGES, PAGES_UNPRIVILEGED = 32, 8
 """Of a thread's buffer: half of it holds the samples of 50 ms and more, whatever the depth of their stacks."""
+SHORTEST, LONGEST = 0.001, 1.0
+"""The shortest and the longest time in seconds between two looks for what the kernel told."""
+_FIXED_PART, _FRAME, _MARKS = 64, 8, 8
+"""Bytes of a sample beside its stack and of a frame; marks in a stack (perf_event_max_contexts_per_stack)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """How samples wait to be collected: the user's choice."""
+
+    policy: str = DEFAULT_POLICY
+    """One of `POLICIES`: when to look into a thread's buffer."""
+    capacity: int = 0
+    """The size of a thread's buffer in bytes, rounded up to a power of two of pages; 0: as is usual."""
+
+    @property
+    def pages(self) -> int:
+        """The number of pages of a buffer."""
+        if not self.capacity:
+            return PAGES if may_use_bpf() else PAGES_UNPRIVILEGED
+        return 1 << (-(-self.capacity // PAGE) - 1).bit_length()
 
 
 class ProfileMeasurement:
@@ -32,8 +53,12 @@ class ProfileMeasurement:
     ``period``: ns of processor time from one sample to the next. Raises HeadwayError; then nothing is left attached.
     """
 
-    def __init__(self, selection: Selection, options: MeasureOptions, prefer: str | None, period: int) -> None:
+    def __init__(
+        self, selection: Selection, options: MeasureOptions, prefer: str | None, period: int, buffers: Buffers
+    ) -> None:
         self.period = period
+        self._buffers = buffers
+        self._collecting_ns = self._stacks_ns = 0
         self._notes: list[str] = []
         with ExitStack() as stack:
             self._spaces = Spaces()
@@ -63,15 +88,19 @@ class ProfileMeasurement:
                     "without eBPF a profile is of processes (-p), threads (-t) or a command: run headway as root"
                 )
             tids += [thread.tid for thread in self.source.living()]
-        sampling = Sampling(frequency=0, period=self.period, pages=PAGES if may_use_bpf() else PAGES_UNPRIVILEGED)
+        sampling = Sampling(frequency=0, period=self.period, pages=self._buffers.pages)
+        policy = POLICIES[self._buffers.policy]
+        largest = _FIXED_PART + _FRAME * (self._log.max_stack + _MARKS)
+        samples = sampling.capacity // 2 // largest
+        self._half_full = min(max(samples * self.period / 1e9, SHORTEST), LONGEST)
         try:
-            return Sampler(pids, sampling, tids=tids, opened=self._opened)
+            return Sampler(pids, sampling, tids=tids, policy=policy, opened=self._opened)
         except HeadwayError:
             if may_use_bpf():
                 raise
         user_only = replace(CPU_CLOCK, exclude_kernel=True, exclude_hv=True)
         allowed = replace(sampling, event=user_only, kernel_stacks=False)
-        sampler = Sampler(pids, allowed, tids=tids, opened=self._opened)
+        sampler = Sampler(pids, allowed, tids=tids, policy=policy, opened=self._opened)
         self._notes.append("the kernel was not sampled: kernel.perf_event_paranoid allows user code only")
         return sampler
 
@@ -86,24 +115,55 @@ class ProfileMeasurement:
         return [*self.source.poll_fds(), *self._sampler.fds]
 
     def service(self) -> float:
-        """Find new threads, and look into the buffers that are due. Return the seconds until the next time."""
+        """Find new threads, and look into the buffers that are due. Return the seconds until the next time.
+
+        Where the kernel tells of full buffers, it tells only the first who asks (perf_poll), so nobody else may wait
+        for the files of the buffers. It is asked before any thread can have filled its second half.
+        """
         wanted = self.source.service()
+        began = time.thread_time_ns()
         self._sampler.update()
         self._sampler.step(time.monotonic_ns())
-        self._log.take(self._sampler)
-        return min(SERVICE_SECONDS, wanted) if wanted is not None else SERVICE_SECONDS
+        self._take(began)
+        planned = self._sampler.pause()
+        pause = self._half_full if planned is None else min(max(planned, SHORTEST), LONGEST)
+        return pause if wanted is None else min(pause, wanted)
 
     def finish(self) -> FinishedProfile:
         """End the measurement. Return all that was collected; the files of its symbols stay open."""
         ledger = self.source.end()
+        began = time.thread_time_ns()
         self._sampler.finish()
-        self._log.take(self._sampler)
+        self._take(began)
         away = () if self._states is None else tuple(self._states.away(ledger.window.end))
         finished = FinishedProfile(
-            ledger, self._log, self._spaces, self._states, away, self._sampler.losses, self.period, self._notes
-        )
+            ledger, self._log, self._spaces, self._states, away, self._sampler.losses, self.period, self._notes,
+            self._collection(),
+        )  # fmt: skip
         self._files.pop_all()
         return finished
+
+    def _take(self, began: int) -> None:
+        """Take what was collected since ``began`` (ns of this thread's processor time), and note what both cost."""
+        collected = time.thread_time_ns()
+        self._log.take(self._sampler)
+        self._collecting_ns += collected - began
+        self._stacks_ns += time.thread_time_ns() - collected
+
+    def _collection(self) -> Collection:
+        figures = self._sampler.figures
+        return Collection(
+            policy=self._buffers.policy,
+            capacity=self._sampler.sampling.capacity,
+            looks=figures.looks,
+            drains=figures.drains,
+            useful=figures.useful,
+            last_drains=self._sampler.last_drains,
+            clock_reads=figures.clock_reads,
+            wakeups=figures.wakeups,
+            collecting_ns=self._collecting_ns,
+            stacks_ns=self._stacks_ns,
+        )
 
     def close(self) -> None:
         """Detach and free everything; may be called again."""

@@ -16,9 +16,9 @@ from headway.model import Ledger, Profile
 
 from ..measuring import MeasuringSource
 from .assembling import FinishedProfile
-from .measurement import ProfileMeasurement
+from .measurement import Buffers, ProfileMeasurement
 
-__all__ = ["DEFAULT_FREQUENCY", "ProfileSource"]
+__all__ = ["DEFAULT_FREQUENCY", "Buffers", "ProfileSource"]
 
 DEFAULT_FREQUENCY = 997
 """Samples a second of processor time: a prime, so that no period of a program's or of the kernel's falls in step with
@@ -28,7 +28,8 @@ it. Ten seconds of processor time are ten thousand samples, which tell a share o
 class ProfileSource(MeasuringSource[ProfileMeasurement]):
     """Measures a selection of threads, and samples them (`LinuxSource`); `profile` after `end`, also after `close`.
 
-    ``frequency``: samples a second of each thread's processor time.
+    ``frequency``: samples a second of each thread's processor time. ``buffers``: in which they wait, and when headway
+    looks into them.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
         *,
         prefer: str | None = None,
         frequency: int = DEFAULT_FREQUENCY,
+        buffers: Buffers = Buffers(),  # noqa: B008
     ) -> None:
-        self._selection, self._prefer = selection, prefer
+        self._selection, self._prefer, self._buffers = selection, prefer, buffers
         self._options = replace(options, stacks=True)
         self.name = "bpf"
         self.period = max(1_000_000_000 // frequency, 1)
@@ -48,7 +50,7 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
 
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
-        self._measurement = ProfileMeasurement(self._selection, self._options, self._prefer, self.period)
+        self._measurement = ProfileMeasurement(self._selection, self._options, self._prefer, self.period, self._buffers)
         self.name = self._measurement.source.name
 
     def poll_fds(self) -> Iterable[int]:

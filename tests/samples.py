@@ -31,6 +31,9 @@ def rows(draw: st.DrawFn, cpu: int = 0) -> Utilisation:
         throttled=draw(_counts),
         stopped=draw(st.none() | _times),
         smi=draw(_counts),
+        throttled_ns=draw(st.none() | _times),
+        limit_hz=draw(st.none() | st.integers(0, 10**11)),
+        highest_hz=draw(st.none() | st.integers(0, 10**11)),
     )
 
 

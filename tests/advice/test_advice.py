@@ -306,6 +306,81 @@ def test_a_processor_full_of_interrupts_is_named() -> None:
     assert "processor 3 spent 50%" in advice.text
 
 
+def busy(*threads: Thread, **shares: float) -> Ledger:
+    """A ledger of two processors with these shares of states; what is left is ``idle``."""
+    cells = {state.replace("__", "."): Cell(round(share * SECOND), 9) for state, share in shares.items()}
+    cells["idle"] = Cell(SECOND - sum(c.time for c in cells.values()), 1)
+    return ledger(*threads, processors=tuple(Processor(cpu, SECOND, cells) for cpu in range(2)))
+
+
+def anomalies(found: Ledger, thresholds: Thresholds | None = None) -> list[Advice]:
+    return [advice for advice in advise(found, thresholds) if advice.index == "system"]
+
+
+@pytest.mark.parametrize(
+    ("shares", "words", "command"),
+    [
+        ({"kernel__fault": 0.9, "user": 0.02}, "most in kernel.fault: programs wait for pages", "pressure/memory"),
+        ({"kernel__thread": 0.9, "user": 0.02}, "a driver may have run away", '-t "$TID"'),
+        ({"softirq__net_rx": 0.5, "irq__eth0": 0.4}, "most in softirq.net_rx: interrupts keep", "/proc/interrupts"),
+        ({"kernel__read": 0.4, "kernel__write": 0.5}, "ask the kernel without end", 'strace -f -c -p "$PID"'),
+        ({"kernel": 0.9}, "most in kernel: programs ask", 'strace -f -c -p "$PID"'),
+        ({"overhead": 0.9}, "measuring takes it", "--level switches"),
+    ],
+)
+def test_processors_that_are_busy_with_hardly_any_user_code_are_an_anomaly(
+    shares: dict[str, float], words: str, command: str
+) -> None:
+    (advice,) = anomalies(busy(**shares))
+    assert advice.thread is None
+    assert words in advice.text
+    assert advice.command is not None
+    assert command in advice.command
+    assert advice.value > advice.threshold == 0.9
+    assert advice.at_stake == 2 * round(sum(share for state, share in shares.items() if state != "user") * SECOND)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"kernel__read": 0.75},  # not busy
+        {"kernel__read": 0.8, "user": 0.15},
+        {"kernel__read": 0.8, "poll__read": 0.15},  # a program that polls is user code, and has advice of its own
+        {"kernel__read": 0.6, "unknown__unmeasured": 0.35},  # who knows what that is
+        {"stolen": 1.0},
+    ],
+)
+def test_it_takes_busy_processors_without_user_code_and_both_known(shares: dict[str, float]) -> None:
+    assert anomalies(busy(**shares)) == []
+    assert anomalies(ledger()) == []
+
+
+def test_of_what_the_hypervisor_left_the_processors_are_busy() -> None:
+    assert anomalies(busy(kernel__read=0.45, stolen=0.5))
+
+
+def test_the_thread_that_takes_the_time_is_named() -> None:
+    reclaims = replace(thread(70, 70, kernel__thread=0.8), name="kswapd0")
+    works = replace(thread(71, 71, kernel__thread=0.7), name="kworker/0:1")
+    (advice,) = anomalies(busy(reclaims, works, kernel__thread=0.9))
+    assert "most in kernel.thread of kswapd0 (70): memory is short" in advice.text
+    (advice,) = anomalies(busy(works, kernel__thread=0.9))
+    assert "of kworker/0:1 (71): a kernel thread works without end" in advice.text
+    assert advice.command is not None
+    assert "-t 71 " in advice.command
+    asks = replace(thread(72, 73, kernel__read=0.9), name="dd")
+    (advice,) = anomalies(busy(asks, works, kernel__read=0.9))
+    assert "of dd (72): programs ask" in advice.text
+    assert advice.command == "sudo timeout 2 strace -f -c -p 73"
+
+
+@given(ledgers())
+def test_an_anomaly_is_never_more_than_the_processors_time(found: Ledger) -> None:
+    for advice in anomalies(found, Thresholds(busy=0, system=0, interest=0, least_ns=0, most=1000)):
+        assert 0 < advice.value <= 1
+        assert 0 < advice.at_stake <= sum(processor.span for processor in found.processors)
+
+
 def test_a_thread_that_mostly_waits_is_told_why_but_sleeping_is_its_own_wish() -> None:
     advice = only(thread(user=0.01, wait__disk=0.7))
     assert (advice.index, advice.value, advice.command) == ("wait", 0.7, "cat /proc/4711/io")

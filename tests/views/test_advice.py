@@ -130,7 +130,7 @@ def test_the_machine_is_named_where_it_is_no_threads_matter() -> None:
 
 def test_every_index_has_its_words() -> None:
     assert {f.name for f in fields(Advice)} >= {"index", "value", "threshold", "command", "undo", "remedy"}
-    for index in ("mpi", "kpi", "iopi", "ready", "stolen", "wait"):
+    for index in ("mpi", "kpi", "iopi", "ready", "stolen", "wait", "system"):
         advice = Advice(None, index, 0.5, 0.1, "text", None)
         (_, line, *_) = what_would_help([advice], 120, figures=True)
         assert "50 %" in text_of(line)

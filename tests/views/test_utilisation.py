@@ -12,6 +12,7 @@ from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES
 from tests.samples import samples
 
+from headway.advice import Advice
 from headway.model import FIGURES, Cell, Quality, Sample, Utilisation
 from headway.views.lines import text_of
 from headway.views.printable import width_of
@@ -64,6 +65,29 @@ def test_where_the_clock_was_stopped_it_says_how_long() -> None:
     titles, row, *_ = lines(SAMPLE._replace(processors=(ROW._replace(stopped=375_000),)))
     assert "stopped" in titles
     assert "375 µs" in row
+
+
+def test_where_heat_slowed_it_down_it_says_for_how_long_and_to_what() -> None:
+    slow = ROW._replace(throttled=2, throttled_ns=120_000_000, limit_hz=2_100_000_000, highest_hz=3_400_000_000)
+    titles, row, *_ = lines(SAMPLE._replace(processors=(slow,)), 200)
+    assert titles.split()[-4:] == ["throttled", "slowed", "limit", "skew"]
+    assert row.split()[-7:] == ["2", "120", "ms", "2.10", "GHz", "400", "ns"]
+    free = slow._replace(throttled=0, throttled_ns=0, limit_hz=3_400_000_000)
+    assert not {"throttled", "slowed", "limit"} & set(lines(SAMPLE._replace(processors=(free,)), 200)[0].split())
+    (found,) = document_of([SAMPLE._replace(processors=(slow,))], interval_ms=300)["samples"][0]["processors"]
+    assert (found["throttled_ns"], found["limit_hz"], found["highest_hz"]) == (
+        120_000_000, 2_100_000_000, 3_400_000_000,
+    )  # fmt: skip
+
+
+def test_advice_is_in_the_document() -> None:
+    advice = Advice(None, "system", 0.95, 0.9, "the \x1b[31mprocessors", None, at_stake=7)
+    (found,) = document_of([SAMPLE], interval_ms=300, advice=[advice])["advice"]
+    VALIDATOR.validate(document_of([SAMPLE], interval_ms=300, advice=[advice]))
+    assert found == {
+        "index": "system", "value": 0.95, "threshold": 0.9, "at_stake_ns": 7, "text": "the \x1b[31mprocessors",
+        "command": None,
+    }  # fmt: skip
 
 
 def test_a_dropped_reading_shows_its_reason_and_no_figure() -> None:

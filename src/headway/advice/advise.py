@@ -24,6 +24,7 @@ from .findings import LONGEST, Finding, Helps, interrupted, largest, of_pattern,
 from .patterns import Pattern
 from .ready import against_waiting, busiest, waiting
 from .remedy import Contentions, Remedy, able
+from .system_time import busy_without_user_code
 from .thresholds import Thresholds
 
 __all__ = ["Advice", "advise"]
@@ -36,7 +37,7 @@ class Advice:
     thread: int | None
     """The tid; None: the advice is about the whole machine."""
     index: str
-    """What passed its threshold: ``mpi``, ``kpi``, ``iopi``, ``ready``, ``stolen`` or ``wait``."""
+    """What passed its threshold: ``mpi``, ``kpi``, ``iopi``, ``ready``, ``stolen``, ``wait`` or ``system``."""
     value: float
     """The share that it has, from 0 to 1; of what, see `Thresholds`."""
     threshold: float
@@ -258,6 +259,14 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
         yield _without_linux(
             ledger, Advice(None, "stolen", share, r.stolen, text, patterns.HOST.command, at_stake=stolen)
         )
+    anomaly = busy_without_user_code(ledger, r)
+    if anomaly is not None:
+        command = anomaly.pattern.command
+        if anomaly.thread is not None:
+            command = _command(command, anomaly.thread, _living(ledger))
+        text = f"{anomaly.found}: {anomaly.pattern.text}"
+        advice = Advice(None, "system", anomaly.share, r.system, text, _for_anybody(command), at_stake=anomaly.lost)
+        yield _without_linux(ledger, advice)
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
         if taken and taken > r.interrupts * processor.span:
@@ -324,6 +333,11 @@ def _command(command: str, thread: Thread, living: frozenset[int]) -> str:
     tid = str(thread.tid) if thread.end is None else '"$TID"'
     pid = str(thread.pid) if thread.pid in living else '"$PID"'
     return command.format(tid=tid, pid=pid)
+
+
+def _for_anybody(command: str) -> str:
+    """Let the user set the ids where no thread is known."""
+    return command.replace("{tid}", '"$TID"').replace("{pid}", '"$PID"')
 
 
 def _without_linux(ledger: Ledger, advice: Advice) -> Advice:

@@ -11,18 +11,24 @@ from dataclasses import dataclass
 
 __all__ = [
     "CACHE_DIVIDED",
+    "CALLS_ONLY",
     "DEVICES",
     "HOST",
     "IDLE_STATES",
+    "INTERRUPTED",
     "LIVES",
     "NODES",
+    "OBSERVED",
     "OF_BRIEF",
     "OTHER_CALL",
     "OTHER_POLL",
     "QUOTA",
+    "RECLAIM",
     "REGION",
     "RESTS",
+    "RUNAWAY",
     "SHARED_CACHE",
+    "THRASHING",
     "WAITS",
     "Pattern",
     "of_call",
@@ -236,6 +242,31 @@ QUOTA = Pattern(
 HOST = Pattern(
     "the host is overloaded; ask for dedicated processors, or for another host",
     "vmstat -w 1 5",
+)
+INTERRUPTED = Pattern(
+    "interrupts keep the processors from the programs: find the device or the timer that they come from",
+    "cat /proc/interrupts; sudo headway cpu -v -n 1",
+)
+OBSERVED = Pattern(
+    "measuring takes it: measure less (--level, --budget), or for fewer threads",
+    "sudo headway stat -a -d 2 --level switches",
+)
+RECLAIM = Pattern(
+    "memory is short, and the kernel looks for pages to take back: run less at once, or give the machine more memory",
+    "grep -E 'pgscan|pgsteal|pswp|refault|compact_stall' /proc/vmstat; cat /proc/pressure/memory",
+)
+THRASHING = Pattern(
+    "programs wait for pages: if memory is short, the kernel takes back what they need next (thrashing): run less at "
+    "once, or give the machine more memory; if it is not, new memory is touched over and over",
+    "grep -E 'pgscan|pgsteal|pswp|refault|pgmajfault' /proc/vmstat; cat /proc/pressure/memory",
+)
+RUNAWAY = Pattern(
+    "a kernel thread works without end: a driver may have run away; see in which of its functions",
+    _stacks("cpu-clock"),
+)
+CALLS_ONLY = Pattern(
+    "programs ask the kernel without end, and hardly do anything themselves: see for what, and whether they should",
+    "sudo timeout 2 strace -f -c -p {pid}",
 )
 IDLE_STATES = Pattern(
     "wake it less often, with more to do each time, or keep the processors out of deep idle states (a request to "

@@ -43,6 +43,11 @@ class Thresholds:
     """Time stolen by the hypervisor, as a share of the time that the threads were able to run."""
     interrupts: float = _share(0.20)
     """Time in interrupts, as a share of a processor's time."""
+    busy: float = _share(0.80)
+    """Busy time of all processors, as a share of what the hypervisor left them; only where it is passed is the next
+    one looked at."""
+    system: float = _share(0.90)
+    """What is no user code, as a share of the processors' busy time."""
     wait: float = _share(0.50)
     """Waiting for one thing, as a share of the time that the thread was measured."""
     rest: float = _share(0.10)

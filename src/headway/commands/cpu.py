@@ -11,17 +11,20 @@ from typing import TextIO
 
 import click
 
+from headway.advice import Advice, Thresholds, advise
+from headway.advice.threshold_files import load_thresholds
 from headway.cli.console import plain_console
 from headway.cli.ending import end_as
 from headway.cli.output import report_to
 from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
-from headway.model import Ledger, Sample, Window
+from headway.model import Ledger, Processor, Sample, Window
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import ProcessorObserver, choose, clock, sleep_until
 from headway.session.child import SuspendedChild
 from headway.session.measure import caught_signals, patient_collector, wait_for
+from headway.views.advice import what_would_help
 from headway.views.interval import heading
 from headway.views.lines import Line
 from headway.views.utilisation import print_sample
@@ -196,6 +199,12 @@ def _samples(
             moment += (clock() - moment) // step * step + step
 
 
+def _advice(sample: Sample, thresholds: Thresholds) -> tuple[Advice, ...]:
+    """Return what is wrong with the processors' time."""
+    rows = [Processor(row.cpu, row.span, row.states) for row in sample.processors if row.span]
+    return advise(Ledger(sample.source, Window(sample.start, sample.end), processors=tuple(rows)), thresholds)
+
+
 class _Report:
     """Prints samples as the options say."""
 
@@ -217,6 +226,9 @@ class _Report:
         self._console = plain_console(stream)
         self._began: int | None = None
         self._samples: list[Sample] = []
+        self._thresholds = load_thresholds()
+        self._said: frozenset[str] = frozenset()
+        """What the last report gave advice about."""
         self._shown = 0
         self.error = ""
         """Why a report could not be written; empty if all were."""
@@ -264,6 +276,7 @@ class _Report:
             command=list(self._argv) or None,
             exit_status=None if status is None else status if status >= 0 else 128 - status,
             losses=self._lost(),
+            advice=_advice(samples[0] if len(samples) == 1 else self._observer.whole(), self._thresholds),
         )
         self._stream.write(text + "\n")
 
@@ -273,14 +286,22 @@ class _Report:
             self._began = began = sample.start if self._began is None else self._began
             of = Ledger(sample.source, Window(sample.start, sample.end))
             above = [[("all together", "dim")] if whole else heading(of, began, self._console.width)]
+        notes = not self._quiet and (whole or not self._plan.reports or not self._shown)
+        advice = _advice(sample, self._thresholds)
+        found = frozenset(piece.index for piece in advice)
+        below: list[Line] = []
+        if advice and (notes or not found <= self._said):  # the same is not said at every report
+            below = [[], *what_would_help(advice, self._console.width)]
+        self._said = found
         print_sample(
             self._console,
             sample,
             above=above,
+            below=below,
             explanations=REASONS,
             losses=self._lost(),
             verbose=self._verbose,
-            notes=not self._quiet and (whole or not self._plan.reports or not self._shown),
+            notes=notes,
         )
         if self._plan.reports:
             self._stream.write("\n")

@@ -10,7 +10,7 @@ last good reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -54,6 +54,14 @@ class Utilisation(NamedTuple):
     """System management interrupts. They stop all processors without the kernel's knowledge."""
     dropped: str | None = None
     """Why the reading that ends the sample is not to be trusted; None: it is good."""
+    throttled_ns: int | None = None
+    """Time for which the core, or its package, was slowed down because it was too hot. The kernel adds it when that
+    ends, so a part may have been before the sample.
+    """
+    limit_hz: int | None = None
+    """The highest frequency that it was allowed at the end of the sample; of several samples the lowest of these."""
+    highest_hz: int | None = None
+    """The highest frequency that it can have."""
 
     @property
     def times(self) -> Mapping[Kind, int]:
@@ -124,7 +132,7 @@ class Sample(NamedTuple):
         return self.end - self.start
 
 
-FIGURES = ("utilisation", "states", "effective_hz", "actual_hz", "idle", "throttled", "smi")
+FIGURES = ("utilisation", "states", "effective_hz", "actual_hz", "idle", "throttled", "throttled_ns", "limit_hz", "smi")
 """The names in `Sample.quality` and `Sample.reasons`."""
 
 
@@ -163,6 +171,9 @@ def joined(cpu: int, rows: Iterable[Utilisation]) -> Utilisation:
         throttled=_sum([row.throttled for row in good]),
         stopped=_sum([row.stopped for row in good]),
         smi=_sum([row.smi for row in good]),
+        throttled_ns=_sum([row.throttled_ns for row in good]),
+        limit_hz=_bounded(min, [row.limit_hz for row in good]),
+        highest_hz=_bounded(max, [row.highest_hz for row in good]),
     )
 
 
@@ -202,6 +213,12 @@ class _Together(Mapping[str, Cell]):
 
     def __len__(self) -> int:
         return len(self._cells)
+
+
+def _bounded(choose: Callable[[Sequence[int]], int], figures: Sequence[int | None]) -> int | None:
+    """Return the smallest or largest, or None if one is not known."""
+    known = [figure for figure in figures if figure is not None]
+    return choose(known) if known and len(known) == len(figures) else None
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:

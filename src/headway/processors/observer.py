@@ -16,7 +16,7 @@ from . import disturbance
 from ._meeting import clock, sleep_until
 from .busy import Busy, start_busy
 from .frequency import Counter, Frequency, by_chain, by_counter, find_counter, smi_of
-from .power import ProcessorPower, growth, since
+from .power import ProcessorPower, growth, longest_growth, since
 from .readings import Readings, Round
 
 __all__ = ["ProcessorObserver", "choose", "clock", "sleep_until"]
@@ -37,6 +37,8 @@ class _Reading(NamedTuple):
     chain_hz: float | None
     idle: dict[str, int | None]
     throttled: int | None
+    throttled_ns: tuple[int | None, ...]
+    limit_hz: int | None
 
 
 @dataclass(slots=True)
@@ -133,6 +135,16 @@ class ProcessorObserver:
         if not self._power.throttles:
             quality["throttled"] = Quality.UNAVAILABLE
             reasons["throttled"] = "this kernel counts no thermal throttling here"
+        if self._power.throttled_times:
+            quality["throttled_ns"] = Quality.SAMPLED
+            reasons["throttled_ns"] = (
+                "the kernel adds it when a throttling ends; the longer of the core's time and its package's"
+            )
+        else:
+            quality["throttled_ns"] = Quality.UNAVAILABLE
+            reasons["throttled_ns"] = "this kernel counts no thermal throttling here"
+        if not self._power.limits:
+            quality["limit_hz"], reasons["limit_hz"] = Quality.UNAVAILABLE, "this kernel has no cpufreq here"
         if self._counter is None or not self._counter.smi:
             quality["smi"], reasons["smi"] = Quality.UNAVAILABLE, "nothing counts system management interrupts here"
         self._quality, self._reasons = quality, reasons
@@ -250,6 +262,7 @@ class ProcessorObserver:
     def _between(self, cpu: int, before: _Reading, now: _Reading, skew: int) -> Utilisation:
         """Return what a processor did between two readings, without its frequency."""
         assert self._busy is not None
+        assert self._power is not None
         span = now.snapshot - before.snapshot
         return Utilisation(
             cpu=cpu,
@@ -258,6 +271,9 @@ class ProcessorObserver:
             idle=since(now.idle, before.idle),
             skew=skew,
             throttled=growth(now.throttled, before.throttled),
+            throttled_ns=longest_growth(now.throttled_ns, before.throttled_ns),
+            limit_hz=now.limit_hz,
+            highest_hz=self._power.highest_hz(cpu),
             smi=smi_of(self._counter, before.words, now.words),
         )
 
@@ -322,6 +338,8 @@ class ProcessorObserver:
                 chain_hz=by_chain(s.chains, done.chain),
                 idle=self._power.idle_states(cpu),
                 throttled=self._power.throttled(cpu),
+                throttled_ns=self._power.throttled_ns(cpu),
+                limit_hz=self._power.limit_hz(cpu),
             )
         return found
 

@@ -19,6 +19,7 @@ _OF = {
     "iopi": ("IOPI", "of the lost time (Td)"),
     "ready": ("ready", "of the time it could run"),
     "stolen": ("stolen", "of the time the threads could run"),
+    "system": ("no user code", "of the time the processors were busy"),
     "wait": ("waiting", "of the time measured"),
 }
 _INTERRUPTS = ("interrupts", "of the processor's time")

@@ -43,16 +43,17 @@ def print_sample(
     sample: Sample,
     *,
     above: Sequence[Line] = (),
+    below: Sequence[Line] = (),
     explanations: Mapping[str, str] | None = None,
     losses: Mapping[str, int] | None = None,
     verbose: bool = False,
     notes: bool = True,
 ) -> None:
-    """Print the table, as wide as the console, below the lines ``above``."""
+    """Print the table, as wide as the console, between the lines ``above`` and ``below``."""
     table = sample_table(
         sample, width=console.width, explanations=explanations, losses=losses, verbose=verbose, notes=notes
     )
-    lines = [*above, *table]
+    lines = [*above, *table, *below]
     if console.is_terminal or not console.encoding.startswith("utf"):
         show(console, lines)
     else:  # this runs many times a second, so avoid the cost of rich
@@ -188,6 +189,8 @@ def _columns(marks: tuple[str, ...], names: tuple[str, ...]) -> tuple[_Column, .
         _Column("smi", lambda row: _count(row.of.smi), rank=7, width=5),
         _Column("throttled", lambda row: _count(row.of.throttled), rank=6, width=9),
         _Column("stopped", lambda row: _time(row.of.stopped), rank=9),
+        _Column("slowed", lambda row: _time(row.of.throttled_ns), rank=6),
+        _Column("limit", lambda row: _limit(row.of), rank=6, width=8),
         _Column("skew", lambda row: _time(row.of.skew), rank=1),
     ]
     return tuple(columns)
@@ -244,6 +247,13 @@ def _time(value: int | None) -> str:
 
 def _count(value: int | None) -> str:
     return _NOT_KNOWN if value is None else f"{value:,}" if value else NOTHING
+
+
+def _limit(of: Utilisation) -> str:
+    """Return the limit of the frequency where it is lower than what the processor can do."""
+    if of.limit_hz is None:
+        return _NOT_KNOWN
+    return hertz(of.limit_hz) if of.limit_hz < (of.highest_hz or 0) else NOTHING
 
 
 def hertz(value: float | None) -> str:

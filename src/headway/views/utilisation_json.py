@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from headway.advice import Advice
 from headway.model import Kind, Quality, Sample, Utilisation, kind_of, listed
 
 from .schemas import schema_of
@@ -29,6 +30,7 @@ def cpu_json(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     losses: Mapping[str, int] | None = None,
+    advice: Sequence[Advice] = (),
 ) -> str:
     """Return consecutive samples as one line of ASCII, in the order of the schema, without a newline at its end."""
     dropped: dict[str, int] = {}
@@ -45,13 +47,21 @@ def cpu_json(
         f'"command":{words},"exit_status":{_number(exit_status)},'
         f'"samples":[{",".join([_sample(sample) for sample in samples])}],"dropped":{_numbers(dropped)},'
         f'"losses":{_numbers(losses or {})},"reasons":{{'
-        f"{','.join([f'{_text(name)}:{_text(reason)}' for name, reason in reasons.items()])}}}}}"
+        f"{','.join([f'{_text(name)}:{_text(reason)}' for name, reason in reasons.items()])}}},"
+        f'"advice":[{",".join([_advice(piece) for piece in advice])}]}}'
     )
 
 
 def cpu_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of the document."""
     return schema_of("cpu")
+
+
+def _advice(piece: Advice) -> str:
+    return (
+        f'{{"index":{_text(piece.index)},"value":{_number(piece.value)},"threshold":{_number(piece.threshold)},'
+        f'"at_stake_ns":{_number(piece.at_stake)},"text":{_text(piece.text)},"command":{_text(piece.command)}}}'
+    )
 
 
 def _sample(sample: Sample) -> str:
@@ -80,6 +90,8 @@ def _processor(worth: Mapping[str, str], row: Utilisation) -> str:
         ("actual_hz", actual),
         ("idle", row.idle or None),
         ("throttled", row.throttled),
+        ("throttled_ns", row.throttled_ns),
+        ("limit_hz", row.limit_hz),
         ("smi", row.smi),
     )
     quality = ",".join(
@@ -90,7 +102,8 @@ def _processor(worth: Mapping[str, str], row: Utilisation) -> str:
         f'"stolen_ns":{_number(stolen)},"states":[{states}],"idle_ns":{_numbers(row.idle)},'
         f'"busy_ticks":{_number(row.ticks)},"effective_hz":{_number(effective)},"actual_hz":{_number(actual)},'
         f'"unhalted":{_number(None if unhalted is None else unhalted * 100)},"skew_ns":{_number(row.skew)},'
-        f'"throttled":{_number(row.throttled)},"stopped_ns":{_number(row.stopped)},"smi":{_number(row.smi)},'
+        f'"throttled":{_number(row.throttled)},"throttled_ns":{_number(row.throttled_ns)},'
+        f'"limit_hz":{_number(row.limit_hz)},"highest_hz":{_number(row.highest_hz)},"stopped_ns":{_number(row.stopped)},"smi":{_number(row.smi)},'
         f'"quality":{{{quality}}},"dropped":{_text(row.dropped)}}}'
     )
 

@@ -139,7 +139,7 @@ def test_the_header_is_plain_c_and_cpp(language: str, tmp_path: Path) -> None:
     )
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", standard]
     program = tmp_path / "made"
-    words = [compiler, "-O2", *strict, f"-I{headway.get_include()}", "-x", name, source, "-o", program]
+    words = [compiler, "-O2", *strict, f"-I{headway.get_include()}", "-x", name, str(source), "-o", str(program)]
     subprocess.run(words, check=True)
     assert subprocess.run([program], check=False).returncode == 0
 

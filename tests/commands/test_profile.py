@@ -153,7 +153,7 @@ def test_without_a_file_the_report_goes_to_standard_error() -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_collects_the_samples_and_says_what_that_took(policy: str, tmp_path: Path) -> None:
-    words = ["--policy", policy, "--buffer", "5000", "-F", "4999", "-o", tmp_path / "p.hw"]
+    words = ["--policy", policy, "--buffer", "5000", "-F", "4999", "-o", str(tmp_path / "p.hw")]
     assert run("profile", *words, "--", sys.executable, "-c", SPIN).returncode == 0
     document = json.loads(run("report", tmp_path / "p.hw", "--index", "effective", "--json").stdout)
     jsonschema.validate(document, schema_of("profile"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import SelectionError
-from headway.linux.procfs.processors import isolated, parse_list, timer_line
+from headway.linux.procfs.processors import OnlineList, isolated, online, parse_list, timer_line
 
 
 def written(cpus: list[int]) -> str:
@@ -81,3 +82,17 @@ def test_any_table_of_interrupts_is_read(text: str) -> None:
         file.write(text)
         file.flush()
         assert timer_line(Path(file.name)) >= 0
+
+
+def test_the_list_that_stays_open_is_what_the_file_says_now(tmp_path: Path) -> None:
+    file = tmp_path / "online"
+    file.write_text("0-3\n")
+    listed = OnlineList(tmp_path)
+    assert list(listed.processors) == list(online(tmp_path)) == [0, 1, 2, 3]
+    file.write_text("0,2-3\n")
+    assert list(listed.processors) == [0, 2, 3]
+    listed.close()
+    listed.close()
+    assert list(listed.processors) == [0, 2, 3]
+    missing = OnlineList(tmp_path / "nowhere")
+    assert missing.processors == tuple(range(os.cpu_count() or 1))

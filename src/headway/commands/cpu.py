@@ -19,7 +19,7 @@ from headway.cli.output import report_to
 from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
-from headway.model import Ledger, Processor, Sample, Window
+from headway.model import Kind, Ledger, Processor, Sample, Utilisation, Window
 from headway.processors.disturbance import REASONS
 from headway.processors.observer import ProcessorObserver, choose, clock, sleep_until
 from headway.session.child import SuspendedChild
@@ -200,9 +200,17 @@ def _samples(
 
 
 def _advice(sample: Sample, thresholds: Thresholds) -> tuple[Advice, ...]:
-    """Return what is wrong with the processors' time."""
+    """Return what is wrong with the processors' time. Where too little of it is the kernel's, nothing can be."""
+    least = min(thresholds.interrupts, thresholds.busy * thresholds.system)
+    if not any(_system_time(row) > least * (row.span or 0) for row in sample.processors):
+        return ()
     rows = [Processor(row.cpu, row.span, row.states) for row in sample.processors if row.span]
     return advise(Ledger(sample.source, Window(sample.start, sample.end), processors=tuple(rows)), thresholds)
+
+
+def _system_time(row: Utilisation) -> int:
+    times = row.times
+    return times[Kind.KERNEL] + times[Kind.OVERHEAD]
 
 
 class _Report:

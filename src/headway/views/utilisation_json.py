@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from headway.advice import Advice
-from headway.model import Kind, Quality, Sample, Utilisation, kind_of, listed
+from headway.model import FIGURES, Kind, Quality, Sample, Utilisation, kind_of, listed
 
 from .schemas import schema_of
 
@@ -20,7 +20,7 @@ __all__ = ["cpu_json", "cpu_schema"]
 
 SCHEMA = "headway.cpu/1"
 _WORDS = {quality: f'"{quality.value}"' for quality in Quality}
-_UNAVAILABLE, _EXACT = _WORDS[Quality.UNAVAILABLE], _WORDS[Quality.EXACT]
+_UNAVAILABLE = _WORDS[Quality.UNAVAILABLE]
 
 
 def cpu_json(
@@ -65,7 +65,7 @@ def _advice(piece: Advice) -> str:
 
 
 def _sample(sample: Sample) -> str:
-    worth = {name: _WORDS[quality] for name, quality in sample.quality.items()}
+    worth = tuple([sample.quality.get(name, Quality.EXACT) for name in FIGURES])
     return (
         f'{{"start":{sample.start},"end":{sample.end},"skew_ns":{_number(sample.skew)},'
         f'"held_ns":{_number(sample.held)},"dropped":{_numbers(sample.dropped)},'
@@ -73,7 +73,18 @@ def _sample(sample: Sample) -> str:
     )
 
 
-def _processor(worth: Mapping[str, str], row: Utilisation) -> str:
+@lru_cache(maxsize=256)
+def _qualities(worth: tuple[Quality, ...], known: tuple[bool, ...]) -> str:
+    """Return the qualities of `FIGURES` as JSON; of a figure that is not known there is none."""
+    return ",".join(
+        [
+            f'"{name}":{_WORDS[quality] if there else _UNAVAILABLE}'
+            for name, quality, there in zip(FIGURES, worth, known, strict=True)
+        ]
+    )
+
+
+def _processor(worth: tuple[Quality, ...], row: Utilisation) -> str:
     span, effective, actual = row.span, row.effective_hz, row.actual_hz
     busy = stolen = share = None
     if span is not None:
@@ -81,30 +92,27 @@ def _processor(worth: Mapping[str, str], row: Utilisation) -> str:
         stolen = times[Kind.STOLEN]
         busy = span - times[Kind.WAIT] - stolen
         share = busy / span * 100 if span else None
-    unhalted = row.unhalted
+    unhalted = effective / actual * 100 if effective is not None and actual else None
     states = ",".join([f'{_state(state)}{_number(count)},"time":{time}}}' for state, count, time in listed(row.states)])
-    figures = (
-        ("utilisation", share),
-        ("states", span),
-        ("effective_hz", effective),
-        ("actual_hz", actual),
-        ("idle", row.idle or None),
-        ("throttled", row.throttled),
-        ("throttled_ns", row.throttled_ns),
-        ("limit_hz", row.limit_hz),
-        ("smi", row.smi),
-    )
-    quality = ",".join(
-        [f'"{name}":{_UNAVAILABLE if value is None else worth.get(name, _EXACT)}' for name, value in figures]
+    known = (  # in the order of FIGURES
+        share is not None,
+        span is not None,
+        effective is not None,
+        actual is not None,
+        bool(row.idle),
+        row.throttled is not None,
+        row.throttled_ns is not None,
+        row.limit_hz is not None,
+        row.smi is not None,
     )
     return (
         f'{{"cpu":{row.cpu},"span_ns":{_number(span)},"utilisation":{_number(share)},"busy_ns":{_number(busy)},'
         f'"stolen_ns":{_number(stolen)},"states":[{states}],"idle_ns":{_numbers(row.idle)},'
         f'"busy_ticks":{_number(row.ticks)},"effective_hz":{_number(effective)},"actual_hz":{_number(actual)},'
-        f'"unhalted":{_number(None if unhalted is None else unhalted * 100)},"skew_ns":{_number(row.skew)},'
+        f'"unhalted":{_number(unhalted)},"skew_ns":{_number(row.skew)},'
         f'"throttled":{_number(row.throttled)},"throttled_ns":{_number(row.throttled_ns)},'
         f'"limit_hz":{_number(row.limit_hz)},"highest_hz":{_number(row.highest_hz)},"stopped_ns":{_number(row.stopped)},"smi":{_number(row.smi)},'
-        f'"quality":{{{quality}}},"dropped":{_text(row.dropped)}}}'
+        f'"quality":{{{_qualities(worth, known)}}},"dropped":{_text(row.dropped)}}}'
     )
 
 

@@ -7,6 +7,7 @@ the machine slept. So the list of online processors and the time slept are also 
 from __future__ import annotations
 
 import re
+import select
 import socket
 import time
 from contextlib import suppress
@@ -28,13 +29,16 @@ class Hotplug:
     """Watches the processors from now on; `close` in any case."""
 
     def __init__(self) -> None:
-        self._on = set(processors.online())
+        self._list = processors.OnlineList()
+        self._on = set(self._list.processors)
         self._slept, self._looked = _slept(), time.monotonic()
         self._socket: socket.socket | None = None
+        self._poll = select.poll()
         with suppress(OSError):
             self._socket = socket.socket(
                 socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, _UEVENT
             )
+            self._poll.register(self._socket, select.POLLIN)
             self._socket.bind((0, _KERNEL))
 
     def came_back(self) -> set[int]:
@@ -43,7 +47,7 @@ class Hotplug:
         now = time.monotonic()
         if not back and now - self._looked < LOOK_SECONDS:
             return set()
-        on, slept = set(processors.online()), _slept()
+        on, slept = set(self._list.processors), _slept()
         back |= on - self._on
         if slept - self._slept > SLEPT_NS:  # all but the first are turned off for it
             back |= on
@@ -54,7 +58,7 @@ class Hotplug:
         found: set[int] = set()
         if self._socket is None:
             return found
-        while True:
+        while self._poll.poll(0):  # cheaper than the exception where there is nothing
             try:
                 message, sender = self._socket.recvfrom(_MAX_BYTES)
             except BlockingIOError:
@@ -64,12 +68,14 @@ class Hotplug:
                 continue
             if sender[0] == 0 and (cpu := parse_event(message)) is not None:  # the kernel's
                 found.add(cpu)
+        return found
 
     def close(self) -> None:
         """Watch no more."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        self._list.close()
 
 
 def parse_event(message: bytes) -> int | None:

@@ -11,7 +11,7 @@ from headway.errors import SelectionError
 from headway.text import is_number
 from headway.values import shown
 
-__all__ = ["as_list", "isolated", "online", "parse_list", "possible", "timer_line"]
+__all__ = ["OnlineList", "as_list", "isolated", "online", "parse_list", "possible", "timer_line"]
 
 _FOLDER = Path("/sys/devices/system/cpu")
 
@@ -41,6 +41,35 @@ def online(folder: Path = _FOLDER) -> tuple[int, ...]:
         return parse_list((folder / "online").read_text())
     except OSError:
         return tuple(range(os.cpu_count() or 1))
+
+
+class OnlineList:
+    """The processors that are online, for who asks often: the file stays open, and is parsed when it has changed."""
+
+    def __init__(self, folder: Path = _FOLDER) -> None:
+        self._folder = folder
+        self._text = b""
+        self._processors: tuple[int, ...] = ()
+        self._fd = -1
+        with suppress(OSError):
+            self._fd = os.open(folder / "online", os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def processors(self) -> tuple[int, ...]:
+        """The same as `online` returns."""
+        text = b""
+        if self._fd >= 0:
+            with suppress(OSError):
+                text = os.pread(self._fd, 65536, 0)
+        if not text or text != self._text:
+            self._text, self._processors = text, online(self._folder)
+        return self._processors
+
+    def close(self) -> None:
+        """Close the file; may be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def isolated(folder: Path = _FOLDER) -> frozenset[int]:

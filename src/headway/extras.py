@@ -49,6 +49,11 @@ EXTRAS: Mapping[str, Extra] = {
         "functions of C++ and Rust programs (--noneffective, --poll, --state)",
         {"capstone": "capstone", "itanium_demangler": "itanium-demangler"},
     ),
+    "spin": Extra(
+        "profiles that find spinning (--spin)",
+        _RECORDING | {"capstone": "capstone"},
+        compiled="headway.linux.bpf._transitions",
+    ),
     "otlp": Extra(
         "metrics sent by OTLP (--otlp)",
         {

@@ -116,6 +116,7 @@ def test_bad_options_are_refused() -> None:
     refused(run("profile", "-F", "1000000", "--", "true"), "-F")
     refused(run("profile", "-p", "4194304", "-d", "1"), "4194304")
     refused(run("profile", "--why", "wait", "--", "true"), "--why")
+    refused(run("profile", "--spin", "--tasks", "--", "true"), "--spin")
     refused(run("profile", "--policy", "now", "--", "true"), "--policy")
     refused(run("profile", "--buffer", "100", "--", "true"), "--buffer", "4K to 64M")
     refused(run("profile", "--buffer", "1G", "--", "true"), "--buffer", "4K to 64M")

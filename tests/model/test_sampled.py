@@ -221,3 +221,26 @@ def test_a_mapping_may_have_the_undivided_time_ready() -> None:
 
 def test_amounts_without_samples_are_worth_what_their_source_is() -> None:
     assert Amounts(dict.fromkeys(Kind, 5)).worth(EXACT) is EXACT
+
+
+def test_where_samples_tell_spinning_from_user_code_only_these_two_are_sampled() -> None:
+    one = thread(exact={"kernel.read": 200, "poll.recvfrom.socket": 50}, time=1000, user=30, poll_spin=70)
+    found = indices(one)
+    assert (found.epi, found.iopi, found.kpi, found.rpi) == (300, 750, 200, 1250)
+    assert found.quality["epi"] is found.quality["iopi"] is Quality.SAMPLED
+    assert found.quality["kpi"] is found.quality["rpi"] is Quality.EXACT
+    assert found.exact_share["kpi"] == 1.0
+    assert found.exact_share["iopi"] == 50 / 750
+    low, high = wilson(70, 100)
+    assert found.interval["kpi"] is None
+    limits = found.interval["iopi"]
+    assert limits is not None
+    assert limits[0] <= 50 + low * 1000 < 750 < 50 + high * 1000 <= limits[1]
+
+
+def test_threads_in_which_no_spinning_was_found_add_no_doubt() -> None:
+    spins, works = thread(1, time=1000, user=30, poll_spin=70), thread(2, exact={"user": 500, "kernel.read": 100})
+    found = indices(spins, works)
+    assert (found.epi, found.iopi, found.kpi) == (800, 700, 100)
+    assert found.quality["kpi"] is Quality.EXACT
+    assert indices(works).quality["epi"] is Quality.EXACT

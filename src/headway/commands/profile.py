@@ -47,6 +47,11 @@ _MAX_HZ = 20_000
     help="The size of a thread's buffer, as in 64K; it is rounded up to a power of two of pages.  "
     "[default: 128K; without CAP_PERFMON 32K]",
 )
+@click.option(
+    "--spin",
+    is_flag=True,
+    help="Find user code that spins, waiting for memory to change: it is the state poll.spin, and sampled.",
+)
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
@@ -55,6 +60,7 @@ def command(
     frequency: int | None,
     policy: str | None,
     buffer: int | None,
+    spin: bool,
     output: str | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -78,6 +84,10 @@ def command(
     The exit status is the command's; 125 if headway itself fails.
     """
     need("recording")
+    if spin:
+        need("spin")
+        if wanted.with_tasks:
+            raise click.UsageError("--spin cannot tell which task spins: leave out --tasks and --python-tasks")
     if wanted.why:
         raise click.UsageError("--why is an option of headway stat: a profile has the stacks of all waits without it")
     from headway.linux.perf.sampler import DEFAULT_POLICY
@@ -96,8 +106,9 @@ def command(
 
     def start(chosen: Selection) -> LinuxSource:
         source = ProfileSource(
-            chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY, buffers=buffers
-        )
+            chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY, buffers=buffers,
+            spin=spin,
+        )  # fmt: skip
         source.begin()
         sources.append(source)
         return source

@@ -216,6 +216,11 @@ class Amounts:
         """The part of RPI that was divided by the cycles of user and kernel mode."""
         return sum([estimate.by_mode for estimate in self.sampled.values()])
 
+    @property
+    def spinning_sampled(self) -> bool:
+        """Whether samples told polling from other user code, and nothing else: the kernel's time is exact then."""
+        return Kind.POLL in self.sampled and Kind.KERNEL not in self.sampled and not self.by_mode
+
     def range_of(self, kind: Kind) -> tuple[int, int]:
         """Return the lowest and the highest value of the kind's sampled part that the samples allow, at 95 %.
 
@@ -236,7 +241,8 @@ class Amounts:
         """Return the precision of these amounts in a ledger of the given precision.
 
         Samples tell user code from the kernel, so both are SAMPLED; where cycles tell them, both are BY_MODE. Neither
-        tells polling: IOPI is that of the time that was counted exactly, and UNAVAILABLE if there is none. Time that
+        tells polling: IOPI is that of the time that was counted exactly, and UNAVAILABLE if there is none. Where
+        samples tell spinning from the rest of user code, EPI and IOPI are SAMPLED and KPI is what it was. Time that
         was not divided at all makes EPI a bound, and KPI UNAVAILABLE unless this time is less than the sampling error
         of KPI anyway.
         """
@@ -247,17 +253,20 @@ class Amounts:
         memory = precision.memory if self.memory_seen else unseen
         stall = (precision.stall or precision.memory) if self.stall_seen else unseen
         effective, kernel, poll = precision.effective, precision.kernel, precision.poll
+        spins = self.spinning_sampled
         for part, worth in ((by_mode, Quality.BY_MODE), (sampled, Quality.SAMPLED)):
             if part:
                 memory, stall = memory | worth, stall | worth
-                effective, kernel = effective | worth, kernel | worth
+                effective, kernel = effective | worth, kernel if spins else kernel | worth
         if self.undivided:
             effective = effective | Quality.BOUND
             low, high = self.range_of(Kind.KERNEL)
             part = self.sampled.get(Kind.KERNEL, Estimate()).time
             if self.undivided > max(high - part, part - low):
                 kernel = unseen
-        blind = sampled + by_mode + self.undivided
+        blind = self.undivided if spins else sampled + by_mode + self.undivided
+        if spins:
+            poll = poll | Quality.SAMPLED
         if blind:
             poll = poll | (Quality.PARTIAL if blind < processor_time(self.by_kind) else unseen)
         return Precision(precision.total, effective, memory, kernel, poll, stall)
@@ -276,7 +285,8 @@ class Amounts:
 
     def _exact_shares(self, found: Indices, precision: Precision, divided: int) -> dict[str, float | None]:
         shares = dict(indices_of({}, precision).exact_share)
-        for name, kind in _SAMPLED_PARTS:
+        spins = self.spinning_sampled
+        for name, kind in (*_SAMPLED_PARTS, *([("iopi", Kind.POLL)] if spins else [])):
             whole = self.by_kind.get(kind, 0)
             estimated = self.sampled[kind].whole if kind in self.sampled else 0
             if kind is Kind.EFFECTIVE:
@@ -287,7 +297,7 @@ class Amounts:
                 shares[name] = (whole - estimated) / whole if whole else 0.0
         if found.iopi is None:
             shares["iopi"] = None
-        elif shares["iopi"] is not None:
+        elif shares["iopi"] is not None and not spins:
             rpi = processor_time(self.by_kind)
             shares["iopi"] = (rpi - divided - self.undivided) / rpi
         return shares
@@ -296,10 +306,11 @@ class Amounts:
         self, found: Indices, precision: Precision, sampled: int, by_mode: int
     ) -> dict[str, tuple[int, int] | None]:
         intervals = dict(_NO_INTERVAL)
-        for name, kind in _SAMPLED_PARTS:
+        spins = self.spinning_sampled
+        for name, kind in (*_SAMPLED_PARTS, *([("iopi", Kind.POLL)] if spins else [])):
             if kind is Kind.MEMORY and found.mpi is None:
                 continue
-            if kind is Kind.KERNEL and precision.kernel is Quality.UNAVAILABLE:
+            if kind is Kind.KERNEL and (spins or precision.kernel is Quality.UNAVAILABLE):
                 continue
             low, high = self.range_of(kind)
             had, part = self.by_kind.get(kind, 0), self.sampled.get(kind, Estimate()).time
@@ -307,7 +318,7 @@ class Amounts:
                 had -= self.undivided
             more = self.undivided if kind in (Kind.EFFECTIVE, Kind.KERNEL) else 0
             intervals[name] = had - part + low, had - part + high + more
-        if found.iopi is not None:  # all that was not seen may be polling
+        if found.iopi is not None and not spins:  # all that was not seen may be polling
             intervals["iopi"] = found.iopi, found.iopi + sampled + by_mode + self.undivided
         return intervals
 

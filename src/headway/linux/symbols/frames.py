@@ -100,6 +100,13 @@ class Stacks:
         self._most = most
         return number
 
+    def places(self) -> list[tuple[Space, int] | None]:
+        """Return for each stack where the user code was; None: it was in the kernel, or that is not known."""
+        return [
+            (space, user[0]) if space is not None and user and not kernel and not left else None
+            for space, user, kernel, left in self._numbers
+        ]
+
     def know(self, pid: int) -> None:
         """Remember the owner of this process while it lives."""
         if pid not in self._users:

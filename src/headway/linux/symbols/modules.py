@@ -148,6 +148,10 @@ class Module:
         file, _, line = self._lines.at(address).rpartition(":")
         return (file, int(line)) if file else None
 
+    def code(self, address: int, size: int) -> bytes:
+        """Return the file's bytes at an address, as linked; fewer, or none, if it has fewer. Raises HeadwayError."""
+        return self._image.contents(address, size) if self._image is not None else b""
+
     @property
     def keeps_frame_pointers(self) -> bool | None:
         """Whether its functions set up a frame pointer, judged by how they begin; None: not known."""

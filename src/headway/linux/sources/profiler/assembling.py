@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.linux.bpf.stacks import Away, StackReader
 from headway.linux.perf.sampler import SampleLosses
+from headway.linux.symbols.code import UserCode
 from headway.model import Collection, Ledger, Profile, SampleColumns
 
 from .samples import SampleLog
 from .spaces import Spaces
+from .spinning import SPINNING, found_spinning, notes_on_spinning, with_spinning
 
 __all__ = ["FinishedProfile"]
 
@@ -35,6 +38,8 @@ class FinishedProfile:
     """ns of processor time from one sample to the next."""
     notes: Sequence[str]
     collection: Collection
+    code: UserCode | None = None
+    """The code of the samples; None: spinning is not looked for."""
 
     def profile(self) -> Profile:
         """Return the profile, with names. May take seconds: symbols are read now."""
@@ -52,6 +57,8 @@ class FinishedProfile:
             state = states.setdefault(away.state, len(states))
             rows.append((ledger.window.end, thread, -1, state, away.time, away.count, stack))
         unmatched, outside = self._add_samples(rows, states)
+        if self.code is not None:
+            ledger = self._find_spinning(rows, states, self.code)
         stacks, frames = self.spaces.stacks.resolve()
         weights: Counter[int] = Counter()
         for row in rows:
@@ -73,9 +80,29 @@ class FinishedProfile:
                 "samples_without_their_state": unmatched,
                 "ns_without_a_stack": sum(row[4] for row in rows if row[6] < 0),
             },
-            notes=(*self.notes, *self.spaces.stacks.describe(weights)),
+            notes=(
+                *self.notes,
+                *self.spaces.stacks.describe(weights),
+                *(notes_on_spinning(self.code, platform.machine()) if self.code is not None else ()),
+            ),
             collection=self.collection,
         )
+
+    def _find_spinning(self, rows: list[_Row], states: dict[str, int], code: UserCode) -> Ledger:
+        """Give samples that spin their state. Return the ledger with the time for which they stand."""
+        if "user" not in states:
+            return self.ledger
+        user, places = states["user"], self.spaces.stacks.places()
+        spinning = found_spinning(rows, user, lambda stack: places[stack] if stack >= 0 else None, code)
+        samples: dict[int, Counter[str]] = {}
+        for i, row in enumerate(rows):
+            if row[1] >= 0 and row[2] >= 0 and row[3] == user:
+                samples.setdefault(row[1], Counter())[SPINNING if i in spinning else "user"] += 1
+        if spinning:
+            number = states.setdefault(SPINNING, len(states))
+            for i in spinning:
+                rows[i] = (*rows[i][:3], number, *rows[i][4:])
+        return with_spinning(self.ledger, samples)
 
     def _add_samples(self, rows: list[_Row], states: dict[str, int]) -> tuple[int, int]:
         """Add a row for each sample.

@@ -12,6 +12,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling
 from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES, Sampler
 from headway.linux.procfs.ids import process_of
+from headway.linux.symbols.code import UserCode
 from headway.model import Collection
 
 from ..choose import may_use_bpf, start_source
@@ -50,19 +51,28 @@ class Buffers:
 class ProfileMeasurement:
     """What was selected is measured and sampled from the moment at which this exists; `close` in any case.
 
-    ``period``: ns of processor time from one sample to the next. Raises HeadwayError; then nothing is left attached.
+    ``period``: ns of processor time from one sample to the next. ``spin``: find user code that spins. Raises
+    HeadwayError; then nothing is left attached.
     """
 
     def __init__(
-        self, selection: Selection, options: MeasureOptions, prefer: str | None, period: int, buffers: Buffers
+        self,
+        selection: Selection,
+        options: MeasureOptions,
+        prefer: str | None,
+        period: int,
+        buffers: Buffers,
+        *,
+        spin: bool = False,
     ) -> None:
         self.period = period
+        self._code = UserCode() if spin else None
         self._buffers = buffers
         self._collecting_ns = self._stacks_ns = 0
         self._notes: list[str] = []
         with ExitStack() as stack:
             self._spaces = Spaces()
-            self._log = SampleLog(self._spaces)
+            self._log = SampleLog(self._spaces, self._code)
             files = stack.enter_context(ExitStack())  # apart: a finished profile keeps them
             files.callback(self._spaces.close)
             self.source, why_not_exact = start_source(selection, prefer, options=options)
@@ -138,7 +148,7 @@ class ProfileMeasurement:
         away = () if self._states is None else tuple(self._states.away(ledger.window.end))
         finished = FinishedProfile(
             ledger, self._log, self._spaces, self._states, away, self._sampler.losses, self.period, self._notes,
-            self._collection(),
+            self._collection(), self._code,
         )  # fmt: skip
         self._files.pop_all()
         return finished

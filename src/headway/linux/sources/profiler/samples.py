@@ -9,6 +9,7 @@ import numpy as np
 from headway.linux.perf.sample_buffer import DEFAULT_FIELDS
 from headway.linux.perf.sample_buffer import Samples as RawSamples
 from headway.linux.perf.sampler import Sampler
+from headway.linux.symbols.code import UserCode
 
 from .spaces import CHANGES, Spaces
 
@@ -22,8 +23,9 @@ _SAMPLE_ID = struct.Struct("=IIQ")  # behind every record that is no sample: pid
 class SampleLog:
     """The samples so far; their stacks are in the stacks of ``spaces``."""
 
-    def __init__(self, spaces: Spaces) -> None:
-        self._spaces = spaces
+    def __init__(self, spaces: Spaces, code: UserCode | None = None) -> None:
+        """``code``: remembers the code that user code was in; None: nobody wants to know."""
+        self._spaces, self._code = spaces, code
         self.max_stack = _max_stack()
         """The kernel walks a stack no further than so many frames."""
         self.taken: list[tuple[RawSamples, list[int]]] = []
@@ -62,6 +64,8 @@ class SampleLog:
             chain = samples.frames[samples.first[i] : samples.first[i + 1]].tolist()
             kernel, user = _divided(chain)
             space = self._spaces.of(int(samples.pid[i]))
+            if self._code is not None and user and not kernel:
+                self._code.keep(space, user[0])
             numbers[i] = self._spaces.stacks.add(space, user, kernel, most=self.max_stack)
 
 

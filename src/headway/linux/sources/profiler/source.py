@@ -29,7 +29,8 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
     """Measures a selection of threads, and samples them (`LinuxSource`); `profile` after `end`, also after `close`.
 
     ``frequency``: samples a second of each thread's processor time. ``buffers``: in which they wait, and when headway
-    looks into them.
+    looks into them. ``spin``: user code that spins is found, and is the state ``poll.spin`` of the profile and of its
+    ledger.
     """
 
     def __init__(
@@ -40,8 +41,9 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
         prefer: str | None = None,
         frequency: int = DEFAULT_FREQUENCY,
         buffers: Buffers = Buffers(),  # noqa: B008
+        spin: bool = False,
     ) -> None:
-        self._selection, self._prefer, self._buffers = selection, prefer, buffers
+        self._selection, self._prefer, self._buffers, self._spin = selection, prefer, buffers, spin
         self._options = replace(options, stacks=True)
         self.name = "bpf"
         self.period = max(1_000_000_000 // frequency, 1)
@@ -50,7 +52,9 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
 
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
-        self._measurement = ProfileMeasurement(self._selection, self._options, self._prefer, self.period, self._buffers)
+        self._measurement = ProfileMeasurement(
+            self._selection, self._options, self._prefer, self.period, self._buffers, spin=self._spin
+        )
         self.name = self._measurement.source.name
 
     def poll_fds(self) -> Iterable[int]:

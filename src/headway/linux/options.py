@@ -88,6 +88,8 @@ class MeasureOptions:
     """Keep histograms of how long each occurrence of a state lasted, with so many buckets for each power of two: 1, 2,
     4 or 8. 0: keep none.
     """
+    publish: bool = False
+    """Let the measured threads read what they have done so far (``headway_progress`` in headway.h)."""
 
     @property
     def most(self) -> Level:

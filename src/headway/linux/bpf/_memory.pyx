@@ -136,7 +136,7 @@ cdef extern from "bpf/layout.h" nogil:
         char name[16]
         uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, tasks, timer_line, threads_only, undivided, stack_size
         uint32_t durations, max_histograms
-        uint32_t divide_ready, n_processes
+        uint32_t divide_ready, n_processes, publish, other_accounts
         uint8_t check_of[N_CALLS]
         check checks[N_CHECKS]
         uint8_t neutral_of[N_CALLS]
@@ -242,6 +242,8 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.max_histograms = numbers.pop("max_histograms", 1)
     s.divide_ready = numbers.pop("divide_ready", 0)
     s.n_processes = numbers.pop("n_processes", 1)
+    s.publish = numbers.pop("publish", 0)
+    s.other_accounts = s.publish or s.tasks
     s.record = numbers.pop("record", 0)
     s.ring_words = numbers.pop("ring_words", 1)
     s.absence_words = numbers.pop("absence_words", 1)

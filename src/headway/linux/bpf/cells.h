@@ -4,6 +4,7 @@
 #define HEADWAY_CELLS_H
 
 #include "durations.h"
+#include "publishing.h"
 #include "stacks.h"
 #include "transition_rings.h"
 
@@ -79,8 +80,12 @@ INLINE u32 add_sum_to_cell(struct thread_record *record, u32 state, u64 time, u6
 	struct cell *c = &record->cells[MASKED(cell - 1, N_CELLS)];
 	c->time += time;
 	c->count += count;
-	if (settings.tasks && UNLIKELY(record->task_record))
-		add_to_task_cell(record->task_record, cell, time, count);
+	if (settings.other_accounts) {
+		if (settings.tasks && UNLIKELY(record->task_record))
+			add_to_task_cell(record->task_record, cell, time, count);
+		if (settings.publish)
+			publish_time(record->number, state, time);
+	}
 	return cell;
 }
 

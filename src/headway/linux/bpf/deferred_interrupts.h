@@ -60,6 +60,8 @@ NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 	charge_deferred(p, bpf_ktime_get_ns(), 1);
 	p->deferred_depth--;
 	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
+	if (settings.publish)
+		publish_deferred(p);
 	ORDER();
 	p->busy = 1;
 	return 0;

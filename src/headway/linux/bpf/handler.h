@@ -123,8 +123,10 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 #define ENTER(p)   \
 	(p)->busy = 1; \
 	ORDER()
-#define LEAVE(p) \
-	ORDER();     \
+#define LEAVE(p)          \
+	if (settings.publish) \
+		publish();        \
+	ORDER();              \
 	(p)->busy = 0
 
 /*

@@ -527,6 +527,51 @@ struct thread_histograms {
 	__u32 numbers[N_CELLS]; /* from 1 on; 0: none */
 };
 
+/*
+ * What a measured thread reads of itself, without a system call (publishing.h). headway.h has the same structures, as
+ * struct headway_publication and struct headway_published_thread, and explains them.
+ */
+#define PUBLICATION_MAGIC 0x3172676f72707768ull /* "hwprogr1" */
+enum publication_version { PUBLICATION_VERSION = 1 };
+
+/* Kinds of time. The indices are made of them. */
+enum published_kind {
+	PUBLISHED_OTHER, /* stolen, or not seen. headway's own time is what is missing in the sum of all kinds */
+	PUBLISHED_EFFECTIVE,
+	PUBLISHED_KERNEL,
+	PUBLISHED_POLL,
+	PUBLISHED_READY,
+	PUBLISHED_WAIT,
+	PUBLISHED_UNDIVIDED, /* on the processor, and not told what in */
+	N_PUBLISHED = 8,
+};
+
+/* The first entry of the map of published threads. Only programs write it once it is frozen. */
+struct publication {
+	__u64 magic;
+	__u32 version;
+	__u32 entry_size;
+	__u32 entries;
+	__u32 kernel_known; /* 1: all time in the kernel is told from user code */
+	__u64 until; /* nothing is measured from this moment on; 2^64 - 1: measuring goes on */
+	__u64 spare[12];
+};
+
+/* Only the processor that runs the thread writes these, and never while the thread runs its own code. */
+struct published_thread {
+	__u32 tid; /* in the thread's own pid namespace; 0: free */
+	__u32 pid_namespace; /* the number of its inode */
+	__u64 birth; /* when its measurement began; 0: it has not had an event yet */
+	__u32 sequence; /* changes with each handler */
+	__u32 kind; /* of the time since `since` */
+	__u64 since; /* all time before is in `times` */
+	__u64 deferred; /* ns since then that belong to the kernel: interrupts that met a handler */
+	__u64 times[N_PUBLISHED];
+	__u64 regions[2]; /* ns in its marked regions until `since`, as its block has them: no progress, polling */
+	__u32 open_region; /* 1 + the place there of the region that is charged; 0: none */
+	__u32 marked; /* 1: it has a block */
+};
+
 enum exit_kind { THREAD_COUNTS, THREAD_HISTOGRAMS, TASK_RECORD }; /* not a birth: what else is in the ring of exits */
 
 enum cause_kind {
@@ -685,6 +730,8 @@ struct settings {
 	__u32 max_histograms; /* so many, times the buckets of each power of two */
 	__u32 divide_ready; /* divide the time in which threads are ready */
 	__u32 n_processes; /* numbers of processes, of which the first is none */
+	__u32 publish; /* threads can read what they have done so far */
+	__u32 other_accounts; /* `tasks` or `publish`: what is added to a thread's cell is added elsewhere too */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
 	__u8 neutral_of[N_CALLS]; /* call -> 1 + its place in `neutrals`; 0: none */
@@ -704,7 +751,7 @@ struct control {
 	__u32 thread_records; /* thread records used so far; written by the programs */
 	__u32 namespace_level; /* the level of the reader's pid namespace; written by the programs */
 	__u32 processes; /* numbers of processes used so far; written by the programs */
-	__u32 spare;
+	__u32 observer; /* the kernel's id of the reader's process, where threads are published; written by the programs */
 	/* What a pair of marks takes, ns << COST_BITS: the part in the region, and the part around it. */
 	__u32 mark_inside, mark_around;
 	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches` for all; above it: from which snapshot on */
@@ -762,5 +809,7 @@ _Static_assert(sizeof(struct thread_record) % 8 == 0 && sizeof(struct thread_sna
 		sizeof(struct histogram) % 8 == 0 && sizeof(struct thread_histograms) % 8 == 0,
 	"the kernel sets the entries of an array in multiples of 8 bytes");
 _Static_assert(sizeof(struct tails) == 64, "a cache line");
+_Static_assert(sizeof(struct publication) == 128 && sizeof(struct published_thread) == 128,
+	"entries of one map, and two cache lines");
 
 #endif

@@ -16,6 +16,9 @@ __all__ = [
     "HOLDERS",
     "LOSSES",
     "N_STACK",
+    "PUBLICATION_MAGIC",
+    "PUBLICATION_VERSION",
+    "PUBLISHED_KINDS",
     "READY_PARTS",
     "RING",
     "RING_RECORDS",
@@ -58,6 +61,14 @@ UNDIVIDED = _numbers("undivided")
 """Whether time may be not divided."""
 DEPTHS = {name.removeprefix("DEEP_").lower(): n for name, n in _numbers("depth").items()}
 """Why a thread is deep, by scope."""
+PUBLISHED_KINDS = {
+    name.removeprefix("PUBLISHED_").lower(): n
+    for name, n in _numbers("published_kind").items()
+    if name.startswith("PUBLISHED_")
+}
+"""The kinds of time that a measured thread reads of itself."""
+PUBLICATION_MAGIC, PUBLICATION_VERSION = CONSTANTS["PUBLICATION_MAGIC"], CONSTANTS["PUBLICATION_VERSION"]
+"""What the memory begins with in which it reads them."""
 N_STACK = CONSTANTS["N_STACK"]
 """Frames of a stack that are kept at most."""
 

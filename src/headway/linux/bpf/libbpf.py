@@ -62,6 +62,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_map_lookup_batch": (c_int, [c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "bpf_map_delete_elem": (c_int, [c_int, c_void_p]),
     "bpf_map_update_elem": (c_int, [c_int, c_void_p, c_void_p, c_uint64]),
+    "bpf_map_freeze": (c_int, [c_int]),
     "bpf_program__name": (c_char_p, [c_void_p]),
     "bpf_program__section_name": (c_char_p, [c_void_p]),
     "bpf_program__set_autoload": (c_int, [c_void_p, ctypes.c_bool]),
@@ -196,6 +197,15 @@ class Map:
         """Set an entry of a map from u32 to u32."""
         k, v = c_uint32(key), c_uint32(value)
         self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), byref(v), 0)
+
+    def set(self, place: int, value: bytes) -> None:
+        """Set an entry of an array; the value has its size."""
+        k = c_uint32(place)
+        self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), value, 0)
+
+    def freeze(self) -> None:
+        """Have only programs write it from now on. It must not be mapped for writing."""
+        self._library.check(f"freezing {self.name}", "bpf_map_freeze", self.fd)
 
     def push(self, value: int) -> None:
         """Put a value on a stack of u32."""

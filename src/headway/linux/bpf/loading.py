@@ -157,6 +157,8 @@ class Shape:
     """Some threads are measured at the level, and all others at `Level.SWITCHES`."""
     durations: int = 0
     """Histograms of durations are kept, with so many buckets for each power of two."""
+    publish: bool = False
+    """Threads can read what they have done so far."""
 
     @staticmethod
     def of(selection: Selection, options: MeasureOptions, *, intervals: bool, record: bool, namespace: bool) -> Shape:
@@ -179,6 +181,7 @@ class Shape:
             budget=options.budget is not None,
             when=bool(options.when),
             durations=options.durations,
+            publish=options.publish,
         )
 
 
@@ -238,7 +241,11 @@ SHAPES: Mapping[str, Shape] = {
         tasks=True,
         record=True,
         durations=8,
+        publish=True,
     ),
+    "stat --publish": Shape(publish=True),
+    "serve -a --publish": Shape(everything=True, intervals=True, budget=True, publish=True),
+    "record --publish": Shape(record=True, publish=True),
 }
 """Every shape that a command needs, by the command (options add up, so not every sum of them is listed). Marked regions
 need no programs of their own."""
@@ -335,7 +342,7 @@ def load(
 def trial(library: Library, shape: Shape, features: Features) -> None:
     """Load the programs in a shape and unload them. Raises UnavailableError where the kernel refuses them."""
     sizes = {"exits": 1 << 16, "spans": 1 << 10, "absences": 1 << 10} | dict.fromkeys(
-        ("thread_records", "free_thread_records"), 64
+        ("thread_records", "free_thread_records", "published_threads"), 64
     )
     details: dict[str, object] = {
         "max_thread_records": 64,
@@ -374,6 +381,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "timer_line": processors.timer_line(),
         "undivided": UNDIVIDED[_undivided(shape)],
         "durations": shape.durations.bit_length(),
+        "publish": shape.publish,
         "divide_ready": features.fetch and not shape.stacks,
         "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
@@ -390,6 +398,8 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_sched_migrate_task": not features.fetch,
         "divide_ready_threads": not features.fetch,
         "handle_sample": not shape.stacks,
+        "handle_sched_process_exit": not shape.publish,
+        "end_publication": not shape.publish,
         "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget and not shape.when,
         "handle_page_fault_begin": "page_fault_user" in features.tracepoints,
         **({} if features.faults else dict.fromkeys(_FAULTS, True)),

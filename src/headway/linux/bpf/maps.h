@@ -339,6 +339,15 @@ struct {
 	TYPE(value, u32);
 } selected_tids SEC(".maps");
 
+/* What threads read of themselves. The first entry is a struct publication. User space cannot write any (it is frozen). */
+struct {
+	UINT(type, MAP_ARRAY);
+	UINT(map_flags, F_MMAPABLE);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct published_thread);
+} published_threads SEC(".maps");
+
 INLINE struct processor *processor_at(u32 cpu)
 {
 	return bpf_map_lookup_elem(&processors, &cpu);

@@ -139,6 +139,8 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 		close_task_records(number);
 	if (settings.durations)
 		submit_histograms(number);
+	if (settings.publish)
+		close_published_thread(number);
 	/* Wake the reader when much has come together, not for each thread. */
 	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 	if (bpf_ringbuf_output(&exits, record, size, flags))
@@ -448,6 +450,8 @@ int handle_sched_process_exec(u64 *ctx)
 	if (record && in_namespace(task, &tid, &pid)) { /* the thread that calls execve becomes the leader, with its id */
 		record->tid = tid;
 		record->pid = pid;
+		if (settings.publish)
+			identify_published_thread(task, number);
 		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
 		record->user = USER; /* its memory is a new one */
 		record->block = 0;
@@ -491,6 +495,27 @@ int handle_cgroup_attach_task(u64 *ctx)
 		return 0;
 	if (!control.only && !measuring_is_over(bpf_ktime_get_ns()) && !thread_record_of(task) && in_cgroup(task))
 		open_running_thread(task, 0);
+	return 0;
+}
+
+/* ---- the end of what threads read of themselves ---- */
+
+/* The reader runs this when it measures no more. */
+SEC("iter/task")
+int end_publication(struct bpf_iter__task *ctx)
+{
+	(void)ctx;
+	publish_end(control.last ? control.snapshot_at : bpf_ktime_get_ns());
+	return 0;
+}
+
+/* The reader ends, in whatever way. The kernel detaches these programs after that. */
+SEC("tp_btf/sched_process_exit")
+int handle_sched_process_exit(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	if (control.observer && (u32)task->pid == control.observer)
+		publish_end(bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -887,6 +912,8 @@ int dump_task(struct bpf_iter__task *ctx)
 		if (own)
 			control.namespace_level = own->level;
 	}
+	if (settings.publish)
+		control.observer = bpf_get_current_task_btf()->tgid;
 	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
 		thread_record_of(task))
 		return 0;

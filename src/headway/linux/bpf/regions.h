@@ -46,6 +46,8 @@ INLINE u32 number_of_tag(struct processor *p, struct tag_name *name)
 		return 0;
 	}
 	__builtin_memcpy(room->name, name->name, sizeof(name->name)); /* before anyone can find its number */
+	if (settings.publish)
+		publish_kind_of_tag(number, name->name);
 	if (bpf_map_update_elem(&tag_numbers, name, &number, IF_NEW)) { /* another processor was faster */
 		__builtin_memset(room->name, 0, sizeof(room->name));
 		bpf_map_push_elem(&free_tags, &number, 0);
@@ -167,6 +169,46 @@ INLINE u32 marked_state(u64 block, struct task_struct *task)
 	return state ? state : TAG;
 }
 
+GLOBAL u64 publish_region(u32 number, u32 tag)
+{
+	struct published_thread *to = published_thread_at(number);
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
+	if (!to || !m)
+		return 0;
+	u64 i = MASKED(tag, N_BLOCK_TAGS);
+	struct mark *mark = &m->tags[i];
+	if (!mark->state) { /* the thread tells its tags apart, whether they were charged or not */
+		u64 named = state_of_tag(m->block.names, i);
+		mark->state = named & (PROGRESS_TAG - 1);
+		mark->progress = named & PROGRESS_TAG ? 1 : 0;
+	}
+	if (mark->progress) /* its time is progress, as that of the code around it */
+		return 0;
+	u64 place = published_kind(mark->state) == PUBLISHED_POLL;
+	to->regions[MASKED(place, 2)] += mark->value;
+	if (mark->on)
+		to->open_region = 1 + place;
+	return 0;
+}
+
+/* The running thread's block was read: what it has in its regions until a moment is published. */
+GLOBAL int publish_regions(u32 number, u64 until)
+{
+	struct published_thread *to = published_thread_at(number);
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
+	if (!to || !m)
+		return 0;
+	to->marked = 1;
+	to->since = until;
+	to->open_region = 0;
+	to->regions[0] = 0;
+	to->regions[1] = 0;
+	u32 n = m->block.n_tags;
+	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
+		publish_region(number, i);
+	return 0;
+}
+
 /*
  * Returns the state of the running thread's own code while time is not divided, for a sample: USER, or that of a region of
  * progress. STATE_NONE: it is in another region, whose time is known exactly (charge_regions).
@@ -265,6 +307,8 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		m->changed_at = m->at ? m->at : since;
 	m->at = until;
 	charge_marks(p, number, &m->span);
+	if (settings.publish)
+		publish_regions(number, until);
 	return time - m->span.left;
 }
 

@@ -255,6 +255,8 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	count_ids(record, 1);
 	record->task = (u64)task;
 	record->started = task->start_time;
+	if (settings.publish)
+		open_published_thread(task, number);
 	ORDER();
 	record->birth = now;
 	*stored = number;

@@ -176,6 +176,11 @@ _MORE = (
         multiple=True,
         help="Show the causes of this part of the time. May be repeated.",
     ),
+    click.option(
+        "--publish",
+        is_flag=True,
+        help="Let the measured threads read their own progress (docs/own-progress.md).",
+    ),
 )
 
 
@@ -201,6 +206,7 @@ class TargetOptions:
     budget: float | None = None
     tasks: bool = False
     python_tasks: bool = False
+    publish: bool = False
 
     @property
     def given(self) -> bool:
@@ -211,7 +217,9 @@ class TargetOptions:
     def only_by_ebpf(self) -> bool:
         """Whether an option was given that only the eBPF source supports."""
         functions = self.functions or self.polls or self.named
-        return bool(functions or self.checks or self.why or self.level or self.budget or self.with_tasks)
+        return bool(
+            functions or self.checks or self.why or self.level or self.budget or self.with_tasks or self.publish
+        )
 
     @property
     def with_tasks(self) -> bool:
@@ -243,6 +251,8 @@ class TargetOptions:
             level = Level.SWITCHES
         if self.source == "proc" and (self.level or self.budget):
             raise click.UsageError("--level and --budget are for the source bpf: /proc has one level of detail")
+        if self.source == "proc" and self.publish:
+            raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
         at_all_times = [option for option, given in self._needing_states() if given]
@@ -266,6 +276,7 @@ class TargetOptions:
             when=when,
             tasks=self.with_tasks,
             durations=durations,
+            publish=self.publish,
         )
 
     def _marked(self) -> tuple[MarkedFunctions, ...]:

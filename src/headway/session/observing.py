@@ -35,6 +35,7 @@ def observe(
     states: Mapping[str, str] = MappingProxyType({}),
     events: Sequence[str] = (),
     why: bool = False,
+    publish: bool = False,
 ) -> Observed:
     """Measure threads of this machine while a ``with`` block runs, as ``headway stat`` does.
 
@@ -53,6 +54,7 @@ def observe(
         states: Functions, as above, whose time is progress in a state of its own, ``user.NAME``, by that name.
         events: Events to be counted by state, in perf's words.
         why: Record what is behind the waits, and who had the processor.
+        publish: Let the measured threads read what they have done so far, with `headway.progress`.
 
     The choices add up. Raises `headway.errors.HeadwayError` (on entering) where they cannot be measured; then nothing
     is left attached.
@@ -80,7 +82,7 @@ def observe(
         *[MarkedFunctions(words, "poll", option="polls") for words in polls],
         *[MarkedFunctions(words, "user", name, "states") for name, words in states.items()],
     ]
-    return Observed(selection, source, MeasureOptions(checks, tuple(marked), tuple(events), why))
+    return Observed(selection, source, MeasureOptions(checks, tuple(marked), tuple(events), why, publish=publish))
 
 
 def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from .totals import ThreadTotals
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.causes import CauseReader
 
+    from .publication import Publication
     from .transitions import TransitionFeed
 
 __all__ = ["BpfMeasurement"]
@@ -69,6 +70,9 @@ class BpfMeasurement:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
                 stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
+            )
+            self._publication = (
+                stack.enter_context(closing(_publication(programs, options))) if options.measure.publish else None
             )
             programs.visit_threads()
             programs.visit_threads()  # threads created by one that the first pass came to later
@@ -118,7 +122,8 @@ class BpfMeasurement:
 
     def poll_fds(self) -> Iterable[int]:
         """Return descriptors that are readable when `service` has work to do."""
-        return (self._ended.fileno(),)
+        publication = self._publication
+        return (self._ended.fileno(),) if publication is None else (self._ended.fileno(), publication.fileno())
 
     def service(self) -> float:
         """Do what cannot wait for a reading. Return the seconds after which it is to be done again."""
@@ -131,6 +136,8 @@ class BpfMeasurement:
     def _serve(self) -> float:
         """Do so, but leave the level as it is: a change would be a snapshot after the one that is to be read."""
         self._ended.consume()
+        if self._publication is not None:
+            self._publication.answer()
         if self.stacks is not None:
             self.stacks.consume()
         pause = self._pause if self.transitions is None else self.transitions.look()
@@ -180,6 +187,8 @@ class BpfMeasurement:
         """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
         memory = self._programs.memory
         at = memory.take_snapshot(last)
+        if last and self._publication is not None:
+            self._publication.end()
         self._programs.divide_ready_threads()
         self._serve()
         if last and self.transitions is not None:
@@ -244,6 +253,18 @@ def _causes(programs: LoadedPrograms) -> CauseReader:
     from headway.linux.bpf.causes import CauseReader
 
     return CauseReader(programs.object.map("causes"), programs.memory)
+
+
+def _publication(programs: LoadedPrograms, options: SourceOptions) -> Publication:
+    from .publication import Publication, socket_path
+
+    return Publication(
+        socket_path(),
+        programs.object.map("published_threads").fd,
+        options.max_thread_records,
+        programs.memory.is_measured,
+        programs.object.programs["end_publication"].iterate,
+    )
 
 
 def _transitions(programs: LoadedPrograms, options: SourceOptions, ended: EndedThreads, start: int) -> TransitionFeed:

@@ -13,6 +13,7 @@ from headway.linux.bpf.durations import HISTOGRAMS
 from headway.linux.bpf.layout import STATES
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import Features, Shape
+from headway.linux.levels import Level
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import CounterPlan
@@ -105,6 +106,8 @@ class LoadedPrograms:
                 self.memory.hand_out_thread_records()
             if plan.events:
                 self._open_counters(stack)
+            if options.measure.publish:
+                self._publish(options, tuple(function_states))
             self._resources = stack.pop_all()
 
     def _durations(self, options: SourceOptions) -> DurationMaps:
@@ -118,6 +121,13 @@ class LoadedPrograms:
         if not self.features.fetch:
             maps.hand_out()
         return maps
+
+    def _publish(self, options: SourceOptions, function_states: tuple[str, ...]) -> None:
+        """Make ready what threads read of themselves."""
+        from .publication import prepare
+
+        known = self.features.faults and options.measure.most is Level.INTERRUPTS
+        prepare(self.object, options.max_thread_records, function_states, kernel_known=known)
 
     def _open_counters(self, stack: ExitStack) -> None:
         """Have the programs read a counter of each event on each processor."""
@@ -164,6 +174,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "saved_processors": cpus if options.intervals else 1,
         "thread_records": options.max_thread_records,
         "saved_threads": options.max_thread_records if options.intervals else 1,
+        "published_threads": options.max_thread_records if options.measure.publish else 1,
         "free_thread_records": options.max_thread_records,
         "exits": RING_BYTES,
         "events": cpus * STATES["N_COUNTED"],

@@ -110,10 +110,12 @@ class ProcSource(MeasuringSource[ProcMeasurement]):
 
 
 def _check(options: MeasureOptions, selection: Selection) -> None:
-    """Raise SelectionError for options that no source can follow. Those that only eBPF can are told in the ledger."""
+    """Raise HeadwayError for options that cannot be followed. What only eBPF can measure is told in the ledger."""
     from headway.linux.bpf import checks
 
     checks.load(options.checks)
+    if options.publish:
+        raise HeadwayError("threads are told their own progress by eBPF only", "run headway as root")
     if options.functions:
         from headway.linux.regions.functions import resolve
 

@@ -2,6 +2,7 @@
 
 Programs in Python mark regions with `noneffective`, `poll`, `state`, or the pairs `set_noneffective` and
 `clear_noneffective`, `set_state` and `clear_state`.
+A measured thread reads its own progress with `progress`.
 They say what their threads work on with `task`, `set_task` and `clear_task`, or `headway.asyncio` for coroutines.
 Programs in C and other languages use the header ``headway.h`` in the folder that `get_include` returns. `observe`
 measures threads while a block runs, `Machine` runs programs on the reference machine, and `open` reads recordings.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         current_task,
         noneffective,
         poll,
+        progress,
         set_noneffective,
         set_state,
         set_task,
@@ -46,6 +48,7 @@ __all__ = [
     "observe",
     "open",
     "poll",
+    "progress",
     "set_noneffective",
     "set_state",
     "set_task",
@@ -64,6 +67,7 @@ _WHERE = {
     "observe": ".session.observing",
     "open": ".recording.reader",
     "poll": ".regions",
+    "progress": ".regions",
     "set_noneffective": ".regions",
     "set_state": ".regions",
     "set_task": ".regions",

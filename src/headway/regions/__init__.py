@@ -1,5 +1,7 @@
 """Marked regions of this program (no progress, polling, progress with a name), and the tasks of its threads.
 
+A measured thread also reads its own progress here.
+
 The marks use the same header as C programs (``headway.h``, in the directory that `headway.get_include` returns).
 Regions of Python and of its extension modules therefore nest within each other, and an observer sees no difference. A
 mark is a few stores to memory of the thread, whether anybody observes or not.
@@ -15,6 +17,7 @@ from ._regions import (
     current_task,
     noneffective,
     poll,
+    progress,
     set_noneffective,
     set_state,
     set_task,
@@ -22,9 +25,11 @@ from ._regions import (
     task,
     task_number,
 )
+from .own_progress import Progress
 from .thread_names import name_threads
 
 __all__ = [
+    "Progress",
     "Steps",
     "clear_noneffective",
     "clear_state",
@@ -33,6 +38,7 @@ __all__ = [
     "name_threads",
     "noneffective",
     "poll",
+    "progress",
     "set_noneffective",
     "set_state",
     "set_task",

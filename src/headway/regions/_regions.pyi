@@ -4,6 +4,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from .own_progress import Progress
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -39,6 +41,7 @@ def set_task(task: str | int, id: int = ...) -> None: ...
 def clear_task() -> None: ...
 def current_task() -> int: ...
 def task_number(name: str) -> int: ...
+def progress() -> Progress | None: ...
 
 class Steps:
     @property

@@ -4,6 +4,8 @@
 import inspect
 from functools import wraps
 
+from .own_progress import Progress
+
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -17,6 +19,20 @@ cdef extern from "headway.h":
     void headway_named_task(uint64_t id, uint32_t name) nogil
     uint64_t headway_current_task() nogil
     uint32_t headway_current_task_name() nogil
+
+    ctypedef struct headway_progress_t:
+        uint64_t since, at, rpi, epi, kpi, iopi, ready, wait, other
+    uint64_t HEADWAY_UNKNOWN
+    int headway_progress(headway_progress_t *into) nogil
+
+cdef extern from *:
+    """
+    /* Without looking for an observer, for which Python's lock must be free: the observer may be in this process. */
+    static inline int progress_if_known(headway_progress_t *into) {
+        return headway_own_.at && headway_progress_read_(headway_own_.at, into);
+    }
+    """
+    int progress_if_known(headway_progress_t *into) nogil
 
 cdef extern from "<sys/prctl.h>" nogil:
     int PR_SET_NAME
@@ -237,6 +253,35 @@ def current_task():
 def task_number(name):
     """Return the number of a name of tasks, as `Steps` takes it; 0: it is empty, or there is no room for it."""
     return _number(name)
+
+
+# ---- own progress ----
+
+cdef object _new = tuple.__new__
+
+
+cdef object _figure(uint64_t figure):
+    return None if figure == HEADWAY_UNKNOWN else figure
+
+
+def progress():
+    """Return what this thread has made of its time since its measurement began: a `Progress`, or None.
+
+    None: nobody measures this thread who tells it (``headway stat --publish``, ``headway.observe(publish=True)``). The
+    thread is that of the system that runs the caller. The call makes no system call where the thread is measured. Where it
+    is not, it looks for an observer once a second, which may take 40 ms.
+    """
+    cdef headway_progress_t found
+    cdef int known = progress_if_known(&found)
+    if not known:
+        with nogil:
+            known = headway_progress(&found)
+    if not known:
+        return None
+    return _new(Progress, (
+        found.rpi, _figure(found.epi), _figure(found.kpi), _figure(found.iopi), found.ready, found.wait, found.other,
+        found.since, found.at,
+    ))
 
 
 Steps = steps_make_type()

@@ -1,0 +1,68 @@
+"""The cost of reading one's own progress in C and in Python: ns a call, beside a reading of the clock.
+
+Each round measures everything once, in batches, and takes the median batch, so that what else the machine does changes
+little. The table shows medians of the rounds, and of their ratios within a round.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import headway
+
+from .common import compiled, table
+
+TIMES, BATCHES = 1_000, 201
+ROUNDS = 15
+CLOCK = "a reading of the clock"
+
+
+def _python() -> float:
+    progress = headway.progress
+    batches = []
+    for _ in range(BATCHES):
+        start = time.perf_counter_ns()
+        for _ in range(TIMES):
+            progress()
+        batches.append((time.perf_counter_ns() - start) / TIMES)
+    return statistics.median(batches)
+
+
+def _lines(program: Path, measured: str) -> dict[str, float]:
+    told = subprocess.run([program, measured], capture_output=True, text=True, check=True).stdout
+    return {name: float(figure) for name, _, figure in (line.partition("\t") for line in told.splitlines())}
+
+
+def main() -> None:
+    """Print the table."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    rounds: list[dict[str, float]] = []
+    with TemporaryDirectory() as scratch, compiled("own_progress") as program:
+        os.environ["HEADWAY_PROGRESS"] = f"{scratch}/progress"
+        for _ in range(ROUNDS):
+            figures = _lines(program, "0")
+            with headway.observe(os.getpid(), source="bpf", publish=True):
+                figures |= _lines(program, "1")
+                while headway.progress() is None:
+                    time.sleep(0.01)
+                figures["Python"] = _python()
+            rounds.append(figures)
+    names = rounds[0].keys()
+    rows = [
+        (
+            name,
+            f"{statistics.median(each[name] for each in rounds):.1f}",
+            f"{statistics.median(each[name] / each[CLOCK] for each in rounds):.1f}",
+        )
+        for name in names
+    ]
+    print(f"\n## One's own progress\n\n{table(('a call', 'ns', '/ clock'), rows)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

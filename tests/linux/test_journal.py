@@ -11,8 +11,8 @@ from tests.linux.kernel import ROOT, FakeKernel, KilledError
 
 from headway.advice import Remedy
 from headway.errors import HeadwayError
-from headway.linux.placement.changes import change_of, document_of
 from headway.linux.placement.cpuset import PlacementPlan, plan
+from headway.linux.placement.documents import change_of, document_of
 from headway.linux.placement.journal import Journal
 
 REMEDY = Remedy("partition", 4711, 1, (50,))

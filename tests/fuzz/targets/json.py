@@ -16,7 +16,7 @@ from tests.fuzz.texts import TextsTarget
 from tests.linux.test_journal import kernel, planned
 from tests.recordings import document
 
-from headway.linux.placement.changes import change_of, document_of
+from headway.linux.placement.documents import change_of, document_of
 from headway.model import Behind, Cause, Cell, Ledger, Processor, Quality, Thread, Window
 from headway.recording.document import parse
 from headway.testing.baseline import FIGURES, Baseline, BaselineEntry, MeasuredMachine

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
-from .changes import Change, change_of, document_of
+from .changes import Change
 from .controls import Controls
+from .documents import change_of, document_of
 
 __all__ = ["Journal", "journal_folder"]
 

@@ -9,7 +9,8 @@ from tests.linux.kernel import MOUNTS, ROOT, FakeKernel
 
 from headway.advice import Remedy
 from headway.linux.placement.changes import Bind, Enable, MakeGroup, Move, Partition
-from headway.linux.placement.cpuset import choose, plan
+from headway.linux.placement.cpuset import choose
+from headway.linux.placement.plan import plan
 
 cores = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(
     lambda sizes: [tuple(range(sum(sizes[:i]), sum(sizes[: i + 1]))) for i in range(len(sizes))]

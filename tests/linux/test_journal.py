@@ -11,9 +11,10 @@ from tests.linux.kernel import ROOT, FakeKernel, KilledError
 
 from headway.advice import Remedy
 from headway.errors import HeadwayError
-from headway.linux.placement.cpuset import PlacementPlan, plan
 from headway.linux.placement.documents import change_of, document_of
+from headway.linux.placement.draft import PlacementPlan
 from headway.linux.placement.journal import Journal
+from headway.linux.placement.plan import plan
 
 REMEDY = Remedy("partition", 4711, 1, (50,))
 V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"

@@ -15,8 +15,10 @@ from tests.compiling import script
 from headway.advice import Remedy
 from headway.linux.placement.changes import Change, MakeGroup, Move
 from headway.linux.placement.controls import Controls
-from headway.linux.placement.cpuset import _cpuset_root, _Refused, plan
+from headway.linux.placement.cpuset import cpuset_root
 from headway.linux.placement.journal import Journal
+from headway.linux.placement.plan import plan
+from headway.linux.placement.refused import Refused
 
 pytestmark = pytest.mark.kernel
 
@@ -48,8 +50,8 @@ def root_or_skip() -> str:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     try:
-        return _cpuset_root(CONTROLS)
-    except _Refused as reason:
+        return cpuset_root(CONTROLS)
+    except Refused as reason:
         pytest.skip(f"no partition can be made here: {reason}")
 
 

@@ -21,9 +21,10 @@ from headway.cli.parameters import Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
-from headway.linux.placement.cpuset import PlacementPlan, plan
+from headway.linux.placement.draft import PlacementPlan
 from headway.linux.placement.facilities import facilities
 from headway.linux.placement.journal import Journal, journal_folder
+from headway.linux.placement.plan import plan
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
 from headway.session.measure import observe
@@ -217,8 +218,8 @@ def _apply(advice: Sequence[Advice], pids: Sequence[int], *, dry_run: bool, yes:
 
 
 def _do(found: PlacementPlan, controls: Controls) -> None:
-    Journal(journal_folder(), controls).apply(found.id, found.changes)
-    _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}"])
+    notes = Journal(journal_folder(), controls).apply(found.id, found.changes)
+    _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}", *notes])
 
 
 def _undo(name: str) -> None:

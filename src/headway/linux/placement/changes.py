@@ -34,8 +34,11 @@ class Change(Protocol):
     def back(self) -> str:
         """Return how it is taken back."""
 
-    def do(self, controls: Controls) -> None:
-        """Make the change. Raises HeadwayError, or the OSError of what failed."""
+    def do(self, controls: Controls) -> list[str]:
+        """Make the change. Return sentences on what came out otherwise than planned.
+
+        Raises HeadwayError, or the OSError of what failed.
+        """
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back as far as it was done. Return sentences on what had to be left as it is, and why."""
@@ -59,9 +62,10 @@ class Enable:
         """Return how it is taken back."""
         return f"write -cpuset to {self._file}, unless others use it by then"
 
-    def do(self, controls: Controls) -> None:
+    def do(self, controls: Controls) -> list[str]:
         """Make the change."""
         controls.write(self._file, "+cpuset")
+        return []
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back."""
@@ -91,9 +95,10 @@ class MakeGroup:
         """Return how it is taken back."""
         return "remove it"
 
-    def do(self, controls: Controls) -> None:
+    def do(self, controls: Controls) -> list[str]:
         """Make the change."""
         controls.make(self.group)
+        return []
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back."""
@@ -121,7 +126,7 @@ class Partition:
         """Return how it is taken back."""
         return f"write member to {self.group}/cpuset.cpus.partition"
 
-    def do(self, controls: Controls) -> None:
+    def do(self, controls: Controls) -> list[str]:
         """Make the change."""
         file = f"{self.group}/cpuset.cpus.partition"
         controls.write(f"{self.group}/cpuset.cpus", as_list(self.cpus))
@@ -130,6 +135,7 @@ class Partition:
         state = controls.read(file) or "nothing"
         if state != "root":
             raise HeadwayError(f"the kernel makes no partition of processors {as_list(self.cpus)} ({file}: {state})")
+        return []
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back."""
@@ -157,11 +163,12 @@ class Move:
         """Return how it is taken back."""
         return f"write it, and every process that it has started since, to {self.former}/cgroup.procs"
 
-    def do(self, controls: Controls) -> None:
+    def do(self, controls: Controls) -> list[str]:
         """Make the change."""
         if controls.birth(self.pid) != self.birth:
             raise HeadwayError(f"process {self.pid} has ended")
         controls.write(f"{self.group}/cgroup.procs", str(self.pid))
+        return []
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back."""
@@ -226,7 +233,7 @@ class Bind:
         """Return how it is taken back."""
         return "let each thread run where it could before"
 
-    def do(self, controls: Controls) -> None:
+    def do(self, controls: Controls) -> list[str]:
         """Make the change."""
         leader = self.threads[0]
         if controls.birth(leader.tid) != leader.birth:
@@ -239,7 +246,8 @@ class Bind:
             for tid in left:
                 controls.bind(tid, frozenset(now[tid].after))
             if not left:
-                return
+                break
+        return []
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back."""

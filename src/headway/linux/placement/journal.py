@@ -60,24 +60,27 @@ class Journal:
             return []
         return [name for _, name in sorted(found)]
 
-    def apply(self, name: str, changes: Sequence[Change]) -> None:
+    def apply(self, name: str, changes: Sequence[Change]) -> list[str]:
         """Make the changes in order. If one fails, take back those that were made.
 
-        Raises HeadwayError that says which one failed, why, and what was taken back.
+        Return sentences on what came out otherwise than planned. Raises HeadwayError that says which one failed, why,
+        and what was taken back.
         """
+        notes: list[str] = []
         with self._alone():
             record = _Record(name, self._controls.boot(), tuple(changes), 0)
             for number, change in enumerate(changes):
                 try:
                     record = replace(record, begun=number + 1)
                     self._write(record)
-                    change.do(self._controls)
+                    notes += change.do(self._controls)
                 except BaseException as error:
                     after = self._roll_back(record)
                     if isinstance(error, HeadwayError | OSError):
                         why = error.strerror if isinstance(error, OSError) else str(error)
                         raise HeadwayError(f"cannot {change.words()}: {why}; {after}") from None
                     raise
+        return notes
 
     def _roll_back(self, record: _Record) -> str:
         try:

@@ -1,0 +1,61 @@
+"""Processor affinity, where there can be no partition: a process and its neighbours on different processors.
+
+That helps only if the neighbours are known. Binding alone takes a choice from the scheduler, and gives nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from headway.advice import Remedy
+
+from .changes import Bind, Bound
+from .controls import Controls
+from .cpuset import chosen
+from .draft import Draft
+from .refused import Refused
+
+__all__ = ["keep_apart"]
+
+
+def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) -> None:
+    """Add the changes that bind a process and its neighbours to different processors.
+
+    ``why_not``: why it cannot have a partition. Raises Refused.
+    """
+    controls = draft.controls
+    neighbours: dict[int, None] = {}
+    for tid in remedy.neighbours:
+        pid = controls.process_of(tid)
+        if pid is None or pid in untouched or pid in (1, remedy.pid) or controls.is_kernel_thread(pid):
+            continue
+        neighbours[pid] = None
+    if not neighbours:
+        raise Refused(
+            f"{why_not}; and without knowing who it waits for, binding it to a processor would not help: "
+            "measure the others too (-a)"
+        )
+    leader = controls.affinity(remedy.pid)
+    cpus = frozenset(chosen(draft, draft.free & (leader or frozenset()), remedy.processors))
+    mine = _bind(controls, remedy.pid, lambda before: before & cpus)
+    theirs = [bind for pid in neighbours if (bind := _bind(controls, pid, lambda before: before - cpus))]
+    if mine is None or not theirs:
+        raise Refused(f"{why_not}; and its neighbours are bound to the same processors")
+    draft.notes.append(f"processor affinity, because {why_not}: what is started later is not kept apart")
+    draft.changes += [*theirs, mine]
+    draft.free -= cpus
+
+
+def _bind(controls: Controls, pid: int, rule: Callable[[frozenset[int]], frozenset[int]]) -> Bind | None:
+    """Bind the process to the processors that the rule leaves; None if a thread of it would have none."""
+    threads = []
+    for tid in controls.threads(pid):
+        before, birth = controls.affinity(tid), controls.birth(tid)
+        if before is None or birth is None:
+            continue
+        after = rule(before)
+        if not after:
+            return None
+        threads.append(Bound(tid, birth, tuple(sorted(before)), tuple(sorted(after))))
+    threads.sort(key=lambda bound: bound.tid != pid)
+    return Bind(pid, controls.name(pid), tuple(threads)) if threads and threads[0].tid == pid else None

@@ -1,0 +1,39 @@
+"""A plan, and a plan that is being made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .changes import Change
+from .controls import Controls
+
+__all__ = ["Draft", "PlacementPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPlan:
+    """What will be done, in order, and what was asked for but will not be done."""
+
+    id: str
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the user should know before agreeing."""
+    refused: tuple[str, ...] = ()
+    """Why a remedy is not in the plan, one sentence each."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan being made."""
+
+    id: str
+    controls: Controls
+    free: frozenset[int]
+    """The processors that no part of the plan has taken yet."""
+    changes: list[Change] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def done(self) -> PlacementPlan:
+        """Return the plan."""
+        return PlacementPlan(self.id, tuple(self.changes), tuple(self.notes), tuple(self.refused))

@@ -293,6 +293,47 @@ def test_only_what_the_machine_has_is_recommended() -> None:
     assert "numastat -p 4711" in several.command
 
 
+HERE = Facilities((0, 1, 2, 3), interrupts=(DeviceInterrupt(24, "eth0-rx", "0-3", {2: 500}),))
+APPLY = ("sudo headway advise --apply -a -p 4711", "sudo headway advise --undo")
+
+
+def test_who_loses_time_to_a_device_has_a_remedy_unless_it_needs_all_processors() -> None:
+    cells = {"idle": Cell(SECOND // 2), "irq.device": Cell(SECOND // 10), "user": Cell(SECOND // 5)}
+    processors = (Processor(2, SECOND, cells),)
+    (advice,) = advise(ledger(thread(user=0.5, irq__device=0.3), processors=processors), None, HERE)
+    assert "eth0-rx (number 24)" in advice.text
+    assert (advice.command, advice.undo) == APPLY
+    assert advice.remedy == Remedy("interrupts", 4711, 1, ())
+    many = [thread(tid, 4711, user=0.6, irq__device=0.4) for tid in (1, 2, 3, 4)]
+    (advice,) = advise(ledger(*many, processors=processors), None, HERE)
+    assert advice.remedy is None
+    assert "tee /proc/irq/24/smp_affinity_list" in (advice.command or "")
+    ended = replace(thread(user=0.5, irq__device=0.3), end=SECOND)
+    assert advise(ledger(ended, processors=processors), None, HERE)[0].remedy is None
+
+
+def test_packets_that_no_device_sends_have_no_remedy() -> None:
+    lost = ledger(thread(user=0.5, softirq__net_rx=0.3), processors=PROCESSORS)
+    quiet = replace(HERE, interrupts=(replace(HERE.interrupts[0], counts={0: 0, 1: 0, 2: 0, 3: 0}),))
+    assert advise(lost, None, quiet)[0].remedy is None
+    assert advise(lost, None, replace(HERE, interrupts=()))[0].remedy is None
+
+
+def test_who_waits_behind_interrupts_has_the_same_remedy() -> None:
+    held = (Cause("ready", Behind.HOLDER, "irq.device", round(0.3 * SECOND), 10, None),)
+    waits = replace(thread(user=0.5, ready__interrupt=0.3), causes=held)
+    (advice,) = advise(ledger(waits, processors=(Processor(2, SECOND, {"user": Cell(SECOND)}),)), None, HERE)
+    assert advice.remedy == Remedy("interrupts", 4711, 1, ())
+    timer = replace(waits, causes=(replace(held[0], name="irq.timer"),))
+    assert advise(ledger(timer), None, HERE)[0].remedy is None
+
+
+def test_polling_has_no_remedy_from_outside() -> None:
+    (advice,) = advise(ledger(thread(user=0.5, poll__epoll_wait=0.4)), None, HERE)
+    assert advice.index == "iopi"
+    assert advice.remedy is None
+
+
 def test_what_the_hypervisor_takes_is_the_machines_matter() -> None:
     advice = only(thread(user=0.9, stolen=0.1))
     assert (advice.thread, advice.index, advice.command) == (None, "stolen", "vmstat -w 1 5")

@@ -1,4 +1,6 @@
-"""A kernel that is not there: control groups, processes and affinities, with the rules that plans depend on.
+"""A kernel that is not there: control groups, processes, affinities and interrupts.
+
+It has the rules that plans depend on.
 
 It can be made to fail, or to take the observer with it, at any of its operations.
 """
@@ -15,6 +17,10 @@ from headway.linux.procfs.processors import as_list, parse_list
 
 ROOT = "/cg"
 MOUNTS = f"30 20 0:26 / {ROOT} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+_CPUSET = {"cpuset.cpus": "", "cpuset.cpus.partition": "member"}
+"""The files of the controller in a new group."""
 
 
 class KilledError(BaseException):
@@ -49,6 +55,12 @@ class FakeKernel(Controls):
         self.dead = False
         self.operations = 0
         self.invalid_partitions = False
+        self.isolated = True
+        """Whether it has isolated partitions."""
+        self.irqs: dict[str, str] = {}
+        """The files below /proc/irq, by their names from there on."""
+        self.unmovable: dict[str, int] = {}
+        """Those that the kernel manages, and its answer."""
         self._mounts = mounts
 
     def add(self, pid: int, group: str = ROOT, *, threads: int = 1, parent: int = 1, kernel: bool = False) -> None:
@@ -59,7 +71,7 @@ class FakeKernel(Controls):
     def state(self) -> object:
         """Everything that a plan can change."""
         groups = {name: (sorted(g.procs), g.files.get("cgroup.subtree_control", "")) for name, g in self.all.items()}
-        return groups, {pid: dict(p.threads) for pid, p in self.table.items()}
+        return groups, {pid: dict(p.threads) for pid, p in self.table.items()}, dict(self.irqs)
 
     def revive(self) -> None:
         """Another observer starts."""
@@ -76,7 +88,7 @@ class FakeKernel(Controls):
             self.dead = True
         self._alive()
         if self.fail_at == self.operations - 1:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     def _done(self) -> None:
         self.dead = self.kill_at == self.operations - 1
@@ -85,6 +97,8 @@ class FakeKernel(Controls):
     # control groups
 
     def read(self, file: str) -> str | None:
+        if file.startswith(f"{self.interrupts}/"):
+            return self.irqs.get(file.removeprefix(f"{self.interrupts}/"))
         folder, name = os.path.split(file)
         group = self.all.get(folder)
         if group is None:
@@ -94,13 +108,19 @@ class FakeKernel(Controls):
         if name == "cpuset.cpus.effective" and folder == ROOT:
             taken: set[int] = set()
             for g in self.all.values():
-                if g.files.get("cpuset.cpus.partition") == "root":
+                if g.files.get("cpuset.cpus.partition") in ("root", "isolated"):
                     taken |= set(parse_list(g.files["cpuset.cpus"]))
             return as_list(self.cpus - taken)
         return group.files.get(name)
 
     def write(self, file: str, text: str) -> None:
         self._operation()
+        if file.startswith(f"{self.interrupts}/"):
+            try:
+                self._write_irq(file.removeprefix(f"{self.interrupts}/"), text)
+            finally:
+                self._done()
+            return
         folder, name = os.path.split(file)
         group = self.all.get(folder)
         if group is None or (name.startswith("cpuset") and name not in group.files):
@@ -118,16 +138,28 @@ class FakeKernel(Controls):
             words = words | {text[1:]} if text[0] == "+" else words - {text[1:]}
             group.files[name] = " ".join(sorted(words))
             for child in self.groups(folder):
-                for f, value in (("cpuset.cpus", ""), ("cpuset.cpus.partition", "member")):
+                for f, value in _CPUSET.items():
                     if "cpuset" in words:
                         self.all[child].files.setdefault(f, value)
                     else:
                         self.all[child].files.pop(f, None)
+        elif name == "cpuset.cpus.partition" and text == "isolated" and not self.isolated:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         elif name == "cpuset.cpus.partition" and text == "root" and self.invalid_partitions:
             group.files[name] = "root invalid (Parent is not a partition root)"
         else:
             group.files[name] = text
         self._done()
+
+    def _write_irq(self, name: str, text: str) -> None:
+        if name not in self.irqs:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if name in self.unmovable:
+            raise OSError(self.unmovable[name], os.strerror(self.unmovable[name]))
+        if name == "default_smp_affinity":
+            self.irqs[name] = f"{int(text.replace(',', ''), 16):x}"
+        else:
+            self.irqs[name] = as_list(parse_list(text))
 
     def may_write(self, file: str) -> bool:
         return True
@@ -138,7 +170,7 @@ class FakeKernel(Controls):
             raise FileExistsError(errno.EEXIST, "File exists")
         self.all[folder] = Group()
         if "cpuset" in self.all[os.path.dirname(folder)].files.get("cgroup.subtree_control", "").split():
-            self.all[folder].files.update({"cpuset.cpus": "", "cpuset.cpus.partition": "member"})
+            self.all[folder].files.update(_CPUSET)
         self._done()
 
     def remove(self, folder: str) -> None:

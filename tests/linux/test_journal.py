@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
-from tests.linux.kernel import ROOT, FakeKernel, KilledError
+from tests.linux.kernel import MOUNTS, ROOT, FakeKernel, KilledError
 
-from headway.advice import Remedy
+from headway.advice import DeviceInterrupt, Remedy
 from headway.errors import HeadwayError
 from headway.linux.placement.documents import change_of, document_of
 from headway.linux.placement.draft import PlacementPlan
@@ -17,26 +18,41 @@ from headway.linux.placement.journal import Journal
 from headway.linux.placement.plan import plan
 
 REMEDY = Remedy("partition", 4711, 1, (50,))
+QUIET = Remedy("interrupts", 4711, 1, ())
+KINDS: dict[str, tuple[Remedy, ...]] = {
+    "partition": (REMEDY,),
+    "affinity": (REMEDY,),
+    "interrupts": (QUIET,),
+    "everything": (REMEDY, QUIET),
+}
 V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"
-HOW = pytest.mark.parametrize("how", ["partition", "affinity"])
+HOW = pytest.mark.parametrize("how", KINDS)
+INTERRUPTS = (
+    DeviceInterrupt(24, "nvme0q1", "0-1", {0: 5, 1: 70}),
+    DeviceInterrupt(25, "eth0", "1", {1: 7}),
+    DeviceInterrupt(26, "elsewhere", "0-1", {0: 9}),
+)
 
 
 def kernel(how: str = "partition") -> FakeKernel:
-    found = FakeKernel() if how == "partition" else FakeKernel(mounts=V1)
+    found = FakeKernel(mounts=V1 if how == "affinity" else MOUNTS)
     found.add(4711, f"{ROOT}/app", threads=3)
     found.add(50, f"{ROOT}/other", threads=2)
+    found.irqs = {f"{i.number}/smp_affinity_list": i.affinity for i in INTERRUPTS} | {"default_smp_affinity": "3"}
+    found.unmovable = {"24/smp_affinity_list": errno.EIO}
     return found
 
 
-def planned(found: FakeKernel) -> PlacementPlan:
-    made = plan([REMEDY], found)
+def planned(found: FakeKernel, how: str = "partition") -> PlacementPlan:
+    made = plan(KINDS[how], found, interrupts=INTERRUPTS)
     assert made.changes, made.refused
+    assert not made.refused
     return made
 
 
 def operations(how: str) -> int:
     found = kernel(how)
-    made = planned(found)
+    made = planned(found, how)
     before = found.operations
     Journal(Path("/nonexistent"), found)
     for change in made.changes:
@@ -47,7 +63,7 @@ def operations(how: str) -> int:
 @HOW
 def test_what_is_done_is_undone(tmp_path: Path, how: str) -> None:
     found = kernel(how)
-    before, made = found.state(), planned(found)
+    before, made = found.state(), planned(found, how)
     journal = Journal(tmp_path / "j", found)
     journal.apply(made.id, made.changes)
     assert found.state() != before
@@ -59,10 +75,10 @@ def test_what_is_done_is_undone(tmp_path: Path, how: str) -> None:
         journal.undo(made.id)
 
 
-@HOW
+@pytest.mark.parametrize("how", ["partition", "affinity"])
 def test_a_partition_is_exclusive_and_an_affinity_keeps_apart(tmp_path: Path, how: str) -> None:
     found = kernel(how)
-    made = planned(found)
+    made = planned(found, how)
     Journal(tmp_path, found).apply(made.id, made.changes)
     if how == "partition":
         group = f"{ROOT}/headway-{made.id}-4711"
@@ -78,12 +94,13 @@ def test_a_partition_is_exclusive_and_an_affinity_keeps_apart(tmp_path: Path, ho
 def test_a_step_that_fails_takes_everything_back(tmp_path: Path, how: str) -> None:
     for step in range(operations(how)):
         found = kernel(how)
-        before, made = found.state(), planned(found)
+        before, made = found.state(), planned(found, how)
         found.fail_at = found.operations + step
         journal = Journal(tmp_path / f"{step}", found)
         with pytest.raises(HeadwayError) as caught:
             journal.apply(made.id, made.changes)
-        assert "Invalid argument; what was done before is taken back" in str(caught.value)
+        assert "Read-only file system" in str(caught.value)
+        assert "; what was done before is taken back" in str(caught.value)
         assert str(caught.value).count("\n") == 0
         assert found.state() == before
         assert journal.ids() == []
@@ -94,7 +111,7 @@ def test_a_step_that_fails_takes_everything_back(tmp_path: Path, how: str) -> No
 def test_a_kill_at_any_moment_can_be_undone(tmp_path: Path, how: str, after: bool) -> None:
     for step in range(operations(how)):
         found = kernel(how)
-        before, made = found.state(), planned(found)
+        before, made = found.state(), planned(found, how)
         found.kill_at, found.kill_after = found.operations + step, after
         folder = tmp_path / f"{step}"
         with pytest.raises(KilledError):
@@ -108,9 +125,9 @@ def test_a_kill_at_any_moment_can_be_undone(tmp_path: Path, how: str, after: boo
 @HOW
 @pytest.mark.parametrize("after", [False, True])
 def test_an_undo_that_is_killed_can_be_asked_again(tmp_path: Path, how: str, after: bool) -> None:
-    for step in range(20):
+    for step in range(40):
         found = kernel(how)
-        before, made = found.state(), planned(found)
+        before, made = found.state(), planned(found, how)
         folder = tmp_path / f"{step}"
         Journal(folder, found).apply(made.id, made.changes)
         found.kill_at, found.kill_after = found.operations + step, after
@@ -120,7 +137,9 @@ def test_an_undo_that_is_killed_can_be_asked_again(tmp_path: Path, how: str, aft
             found.revive()
             Journal(folder, found).undo(made.id)
         else:
-            assert step >= 3, "it was never killed"
+            assert step, "it was never killed"
+            assert found.state() == before
+            break
         assert found.state() == before
 
 
@@ -174,7 +193,7 @@ def test_where_the_former_group_has_gone_the_next_above_is_taken_and_said(tmp_pa
 
 def test_threads_made_since_are_let_go_and_others_of_the_same_number_are_not_touched(tmp_path: Path) -> None:
     found = kernel("affinity")
-    made = planned(found)
+    made = planned(found, "affinity")
     journal = Journal(tmp_path, found)
     journal.apply(made.id, made.changes)
     one, zero = frozenset({1}), frozenset({0})
@@ -203,7 +222,7 @@ def test_the_controller_stays_on_while_another_plan_needs_it(tmp_path: Path) -> 
 
 def test_after_another_start_of_the_machine_nothing_is_touched(tmp_path: Path) -> None:
     found = kernel("affinity")
-    made = planned(found)
+    made = planned(found, "affinity")
     journal = Journal(tmp_path, found)
     journal.apply(made.id, made.changes)
     file = tmp_path / f"{made.id}.json"
@@ -258,6 +277,14 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
         {"change": "bind", "pid": 1, "name": "x", "threads": []},
         {"change": "bind", "pid": 1, "name": "x", "threads": [3]},
         {"change": "enable", "root": 7},
+        {"change": ["enable"]},
+        {"change": "partition", "group": "/cg/headway-x", "cpus": [1], "kind": "member"},
+        {"change": "redirect", "number": "../x", "name": "x", "before": "0", "after": [1]},
+        {"change": "redirect", "number": 24, "name": "x", "before": "all", "after": [1]},
+        {"change": "redirect", "number": 24, "name": 7, "before": "0", "after": [1]},
+        {"change": "redirect", "number": 24, "name": "x", "before": "0", "after": []},
+        {"change": "redirect new", "before": "zz", "after": [1]},
+        {"change": "redirect new", "before": "", "after": [1]},
     ],
 )
 def test_a_journal_that_lies_is_refused(tmp_path: Path, change: object) -> None:
@@ -278,7 +305,7 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path, raw: bytes) -> None:
 
 @HOW
 def test_changes_survive_being_written_down(how: str) -> None:
-    for change in planned(kernel(how)).changes:
+    for change in planned(kernel(how), how).changes:
         assert change_of(json.loads(json.dumps(document_of(change)))) == change
 
 
@@ -292,3 +319,47 @@ def test_two_journals_at_once_do_not_mix(tmp_path: Path) -> None:
     with pytest.raises(HeadwayError, match="another headway advise"):
         Journal(tmp_path, found).apply(made.id, made.changes)
     os.close(fd)
+
+
+@pytest.mark.parametrize("answer", [errno.EIO, errno.EPERM])
+def test_what_cannot_be_moved_is_said_and_does_not_stop_the_rest(tmp_path: Path, answer: int) -> None:
+    found = kernel("interrupts")
+    found.unmovable = {"24/smp_affinity_list": answer}
+    made = planned(found, "interrupts")
+    (note,) = Journal(tmp_path, found).apply(made.id, made.changes)
+    assert note == "interrupt 24 (nvme0q1) cannot be moved (the kernel manages it): it stays on 0-1"
+    assert found.irqs == {
+        "24/smp_affinity_list": "0-1",
+        "25/smp_affinity_list": "0",
+        "26/smp_affinity_list": "0-1",
+        "default_smp_affinity": "1",
+    }
+
+
+def test_an_interrupt_that_somebody_else_has_moved_stays_there(tmp_path: Path) -> None:
+    found = FakeKernel(4)
+    found.add(4711)
+    found.irqs = {"25/smp_affinity_list": "0-3", "default_smp_affinity": "f"}
+    made = plan([QUIET], found, interrupts=[DeviceInterrupt(25, "eth0", "0-3", {3: 7})])
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    assert found.irqs == {"25/smp_affinity_list": "0-2", "default_smp_affinity": "7"}
+    found.irqs = {"25/smp_affinity_list": "1", "default_smp_affinity": "2"}
+    assert journal.undo(made.id) == [
+        "/nowhere/irq/default_smp_affinity was changed to 2 since, and stays so",
+        "interrupt 25 (eth0) was sent to 1 since, and stays there",
+    ]
+    assert found.irqs == {"25/smp_affinity_list": "1", "default_smp_affinity": "2"}
+
+
+def test_a_kernel_without_isolated_partitions_makes_a_root_partition_and_says_so(tmp_path: Path) -> None:
+    found = kernel("interrupts")
+    found.isolated = False
+    before, made = found.state(), planned(found, "interrupts")
+    journal = Journal(tmp_path, found)
+    notes = journal.apply(made.id, made.changes)
+    group = f"{ROOT}/headway-{made.id}-4711"
+    assert notes[0] == f"this kernel has no isolated partitions (Linux 6.1 has): {group} is a root partition"
+    assert found.all[group].files["cpuset.cpus.partition"] == "root"
+    journal.undo(made.id)
+    assert found.state() == before

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from headway.model.cause import Behind
 from headway.model.cell import Cell
@@ -22,7 +23,7 @@ from . import patterns
 from .facilities import Facilities
 from .findings import LONGEST, Finding, Helps, interrupted, largest, of_pattern, share_of
 from .patterns import Pattern
-from .ready import against_waiting, busiest, waiting
+from .ready import against_waiting, by_devices, waiting
 from .remedy import Contentions, Remedy, able
 from .system_time import busy_without_user_code
 from .thresholds import Thresholds
@@ -116,15 +117,15 @@ def _losses(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Finding]:
 def _of_threads(
     ledger: Ledger, losses: list[Finding], where: Facilities, by_process: bool
 ) -> Iterator[tuple[Finding, Advice]]:
-    contentions: Contentions | None = None
+    # Counting is left until a finding needs it: there may be thousands of threads, and a screen every second.
+    contentions = cache(lambda: Contentions(ledger, _processors(ledger, where)))
     living = _living(ledger)
     alike: dict[tuple[int | None, str, str], list[tuple[Finding, Helps]]] = {}
     for finding in losses:
         if finding.index == "ready":
-            contentions = contentions or Contentions(ledger, _processors(ledger, where))
-            helps = against_waiting(ledger, finding, contentions, where, _processors(ledger, where))
+            helps = against_waiting(ledger, finding, contentions(), where, _processors(ledger, where))
         else:
-            helps = _lost(ledger, finding, where)
+            helps = _lost(ledger, finding, where, contentions)
         process = finding.thread.pid if by_process else None
         alike.setdefault((process, finding.index, helps.cause or helps.text), []).append((finding, helps))
     for group in alike.values():
@@ -167,7 +168,7 @@ def _processors(ledger: Ledger, where: Facilities) -> int:
     return len(where.processors) or len(ledger.processors)
 
 
-def _lost(ledger: Ledger, finding: Finding, where: Facilities) -> Helps:
+def _lost(ledger: Ledger, finding: Finding, where: Facilities, contentions: Callable[[], Contentions]) -> Helps:
     share = f"{finding.value:.0%} of the lost time is "
     if finding.index == "mpi":
         pattern = patterns.SHARED_CACHE
@@ -178,7 +179,7 @@ def _lost(ledger: Ledger, finding: Finding, where: Facilities) -> Helps:
         return of_pattern(f"{share}waiting for memory", pattern)
     if finding.index == "iopi":
         return _polling(share, finding.thread)
-    return _kernel(share, ledger, finding.thread, where)
+    return _kernel(share, ledger, finding.thread, where, contentions)
 
 
 def _polling(share: str, thread: Thread) -> Helps:
@@ -198,7 +199,9 @@ def _poll_pattern(state: str) -> Pattern:
     return patterns.of_poll(state.split(".")[1] if "." in state else "") or patterns.OTHER_POLL
 
 
-def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> Helps:
+def _kernel(
+    share: str, ledger: Ledger, thread: Thread, where: Facilities, contentions: Callable[[], Contentions]
+) -> Helps:
     had = processor_time(ledger.times(thread)) if ledger.unit == ledger.time_unit == "ns" else _BRIEF + 1
     brief = thread.end is not None and had <= _BRIEF
     name, pattern = _most(thread.states, Kind.KERNEL, _pattern_of_brief if brief else _kernel_pattern)
@@ -209,7 +212,7 @@ def _kernel(share: str, ledger: Ledger, thread: Thread, where: Facilities) -> He
         return of_pattern(f"{share}in the region {tag[:LONGEST] or 'without a name'}{times}", pattern)
     found = f"{share}in the kernel, most in {name[:LONGEST]}{times}{_behind(thread, name)}"
     if pattern is patterns.DEVICES:
-        return interrupted(found, busiest(ledger), where)
+        return by_devices(found, ledger, thread, where, contentions)
     return of_pattern(found, pattern)
 
 

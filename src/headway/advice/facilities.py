@@ -18,7 +18,7 @@ class DeviceInterrupt:
     affinity: str
     """The processors that may handle it, in the kernel's list notation (``0-3,8``)."""
     counts: Mapping[int, int]
-    """How often each processor has handled it since the machine was booted."""
+    """How often each processor has handled it: since the machine was booted, or while something was measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.model.cause import Cause
 from headway.model.cell import Cell
@@ -14,7 +14,7 @@ from .facilities import DeviceInterrupt, Facilities
 from .patterns import Pattern
 from .remedy import Remedy
 
-__all__ = ["LONGEST", "Finding", "Helps", "interrupted", "largest", "of_pattern", "share_of"]
+__all__ = ["LONGEST", "Finding", "Helps", "applied", "interrupted", "largest", "of_pattern", "share_of"]
 
 LONGEST = 64
 """Maximum number of characters of a name in a sentence."""
@@ -53,6 +53,20 @@ class Helps:
 def of_pattern(found: str, pattern: Pattern) -> Helps:
     """Return what helps against a pattern."""
     return Helps(found, pattern.text, pattern.command, pattern.undo)
+
+
+def applied(helps: Helps, remedy: Remedy | None) -> Helps:
+    """Return what helps with the command that does it, if headway can; else as it was."""
+    if remedy is None:
+        return helps
+    return replace(
+        helps,
+        text=f"{helps.text} (the command shows its plan, and asks)",
+        command="sudo headway advise --apply -a -p {pid}",
+        undo="sudo headway advise --undo",
+        remedy=remedy,
+        cause=helps.cause or helps.text,
+    )
 
 
 def largest(states: Mapping[str, Cell], belongs: Callable[[str], bool]) -> str:

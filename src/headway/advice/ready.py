@@ -7,7 +7,7 @@ from the holders that were recorded, or from how much there was to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 from headway.model.cause import Behind, Cause
 from headway.model.indices import interrupt_time, is_interrupt
@@ -18,10 +18,10 @@ from headway.model.ready import READY, READY_PARTS
 
 from . import patterns
 from .facilities import Facilities
-from .findings import LONGEST, Finding, Helps, interrupted, of_pattern, share_of
+from .findings import LONGEST, Finding, Helps, applied, interrupted, of_pattern, share_of
 from .remedy import Contention, Contentions
 
-__all__ = ["against_waiting", "busiest", "waiting"]
+__all__ = ["against_waiting", "busiest", "by_devices", "waiting"]
 
 _OTHERS = "others"
 """The cause of waiting for a processor that other processes have: one, whatever helps the process that is named."""
@@ -75,7 +75,7 @@ def against_waiting(
     if part == "ready.stolen":
         return of_pattern(f"{found}the hypervisor had it", patterns.HOST)
     if part == "ready.interrupt":
-        return _in_interrupts(f"{found}interrupts had it", ledger, thread, where)
+        return _in_interrupts(f"{found}interrupts had it", ledger, thread, where, contentions)
     return of_pattern(f"{found}it was idle and had to wake up first", patterns.IDLE_STATES)
 
 
@@ -117,14 +117,7 @@ def _others(found: str, shared: Contention, processors: int) -> Helps:
             f"the {shared.namesakes:,} processes {shared.name[:LONGEST]} together have work for "
             f"{shared.demand_of_name:.1f} processors: start fewer, or keep {remedy.processors} for this one alone"
         )
-    return Helps(
-        found,
-        f"{text} (the command shows its plan, and asks)",
-        "sudo headway advise --apply -a -p {pid}",
-        "sudo headway advise --undo",
-        remedy,
-        _OTHERS,
-    )
+    return applied(Helps(found, text, "", cause=_OTHERS), remedy)
 
 
 def _number(processors: int) -> str:
@@ -160,18 +153,31 @@ def _title(cause: Cause) -> str:
     return f"{cause.name[:LONGEST]} ({cause.tid})"
 
 
-def _in_interrupts(found: str, ledger: Ledger, thread: Thread, where: Facilities) -> Helps:
+def _in_interrupts(found: str, ledger: Ledger, thread: Thread, where: Facilities, contentions: Contentions) -> Helps:
     """Advise on the interrupts that had the processor: the kind that had it longest, where that was recorded."""
     times: dict[str, int] = {}
     for cause in thread.causes:
         if cause.behind is Behind.HOLDER and cause.state == READY and cause.tid is None and is_interrupt(cause.name):
             times[cause.name] = times.get(cause.name, 0) + cause.time
-    if not times:
-        return interrupted(found, busiest(ledger), where)
-    name = max(times, key=lambda name: (times[name], name))
-    found += f", most in {name[:LONGEST]}"
-    pattern = patterns.of_interrupt(name)
-    return interrupted(found, busiest(ledger), where) if pattern is None else of_pattern(found, pattern)
+    pattern = None
+    if times:
+        name = max(times, key=lambda name: (times[name], name))
+        found += f", most in {name[:LONGEST]}"
+        pattern = patterns.of_interrupt(name)
+    if pattern is not None:
+        return of_pattern(found, pattern)
+    return by_devices(found, ledger, thread, where, lambda: contentions)
+
+
+def by_devices(
+    found: str, ledger: Ledger, thread: Thread, where: Facilities, contentions: Callable[[], Contentions]
+) -> Helps:
+    """Advise a thread that loses time to the interrupts of devices.
+
+    Only if one is known can it be sent elsewhere: packets of the loopback device come without an interrupt.
+    """
+    helps = interrupted(found, busiest(ledger), where)
+    return helps if helps.undo is None else applied(helps, contentions().remedy(thread, "interrupts"))
 
 
 def busiest(ledger: Ledger) -> int | None:

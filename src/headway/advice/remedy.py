@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.model.cause import Behind, Cause
 from headway.model.indices import processor_time
@@ -28,14 +28,18 @@ _NEIGHBOURS = 16
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A remedy: give a process processors of its own (``action`` is ``partition``)."""
+    """A remedy for a process: what a program can do from outside.
+
+    ``action`` is ``partition`` (give it processors of its own) or ``interrupts`` (keep the interrupts of devices,
+    and other work of the kernel, off its processors).
+    """
 
     action: str
     pid: int
     processors: int
     """The number of processors that it needs."""
     neighbours: tuple[int, ...]
-    """The tids of other processes' threads that ran on the processors meanwhile, the one with most time first."""
+    """The tids of other processes' threads, that ran on the processors meanwhile, the one with most time first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,11 @@ class Contentions:
         name = self._names[thread.pid]
         of_name = self._able_of_name[name] / self._duration if self._duration else 0.0
         return Contention(demand, own, among_itself, holder, remedy, name, self._namesakes[name], of_name)
+
+    def remedy(self, thread: Thread, action: str) -> Remedy | None:
+        """Return a remedy for a thread's process; None: it has ended, or needs all processors to itself."""
+        process = self._process(thread.pid)
+        return None if process.remedy is None else replace(process.remedy, action=action, neighbours=())
 
     def _process(self, pid: int) -> _Process:
         """Return what is the same for all threads of a process. There may be thousands of them."""

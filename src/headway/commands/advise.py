@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from headway.advice import MAX_REMARKS, Advice, Thresholds, advise
+from headway.advice import MAX_REMARKS, Advice, Facilities, Thresholds, advise
 from headway.advice.threshold_files import defaults_text, load_thresholds
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options, thresholds_option
@@ -23,16 +23,21 @@ from headway.errors import HeadwayError
 from headway.linux.placement.controls import Controls
 from headway.linux.placement.draft import PlacementPlan
 from headway.linux.placement.facilities import facilities
+from headway.linux.placement.interrupts import arrived
 from headway.linux.placement.journal import Journal, journal_folder
 from headway.linux.placement.plan import plan
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger, merge
-from headway.session.measure import observe
+from headway.session.measure import Observation, observe
 
 __all__ = ["command"]
 
 _SECONDS = 5.0
 """Seconds of measuring without -d and without a command."""
+_NOTHING = (
+    "nothing to apply: none of these processes waits for a processor behind others, or for "
+    "interrupts that can go elsewhere"
+)
 _LAST = "-"
 """The value of --undo without an ID: every plan."""
 
@@ -87,9 +92,10 @@ def command(
 
     Say what would help, and why: index, value, threshold, cause and a command.
 
-    --apply is for processes of -p that wait for a processor while other threads run. It gives them processors of their
-    own: by a cpuset partition, or, where control groups allow none, by processor affinity, which needs -a to know the
-    other threads. Every file and value is shown before it is written.
+    --apply is for processes of -p. Those that wait for a processor while other threads run get processors of their own:
+    by a cpuset partition, or, where control groups allow none, by processor affinity, which needs -a to know the other
+    threads. Device interrupts are kept off the processors of those that lose time to them. Every file and
+    value is shown before it is written.
     """
     if print_thresholds:
         click.echo(defaults_text(), nl=False)
@@ -101,6 +107,8 @@ def command(
     _check(apply_it and not dry_run and not yes, apply_it, saved, argv, wanted.pids)
     thresholds = load_thresholds(thresholds_file)
     status = None
+    seconds = duration if duration is not None or argv else _SECONDS
+    here = facilities()
     with report_to(output) as stream:
         if saved is not None:
             if wanted.given:
@@ -109,23 +117,10 @@ def command(
 
             ledger = reduce(merge, read_ledgers(saved))
         else:
-            selection = wanted.selection(argv)
-            options = wanted.options(causes=True)
-
-            def started(used: LinuxSource, why_not: str) -> None:
-                if why_not and not (as_json and output is None):
-                    say(f"measuring with /proc, sampled: {why_not}")
-
-            observation = observe(
-                selection,
-                argv,
-                options=options,
-                prefer=wanted.source,
-                seconds=duration if duration is not None or argv else _SECONDS,
-                started=started,
-            )
+            observation = _observe(wanted, argv, seconds, quiet=as_json and output is None)
             ledger, status = observation.ledger, observation.exit_status
-        advice = advise(ledger, thresholds, facilities())
+            here = arrived(here, facilities())
+        advice = advise(ledger, thresholds, here)
         try:
             _show(stream, ledger, advice, thresholds, as_json)
         except OSError as error:
@@ -133,9 +128,26 @@ def command(
                 raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
     if apply_it:
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
-        advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), facilities(), by_process=True)
-        _apply(advice, wanted.pids, dry_run=dry_run, yes=yes)
+        advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), here, by_process=True)
+        found = _planned(ledger, advice, wanted.pids, here)
+        if found is not None and not dry_run and _agreed(yes):
+            _do(found)
     end_as(status)
+
+
+def _observe(wanted: TargetOptions, argv: Sequence[str], seconds: float | None, *, quiet: bool) -> Observation:
+    def started(used: LinuxSource, why_not: str) -> None:
+        if why_not and not quiet:
+            say(f"measuring with /proc, sampled: {why_not}")
+
+    return observe(
+        wanted.selection(argv),
+        argv,
+        options=wanted.options(causes=True),
+        prefer=wanted.source,
+        seconds=seconds,
+        started=started,
+    )
 
 
 def _check(will_ask: bool, apply_it: bool, saved: str | None, argv: Sequence[str], pids: Sequence[int]) -> None:
@@ -195,13 +207,17 @@ def _say(stream: TextIO, texts: Sequence[str], first: str = "", others: str = " 
 # --- doing it, and taking it back -------------------------------------------------------------------------------------
 
 
-def _apply(advice: Sequence[Advice], pids: Sequence[int], *, dry_run: bool, yes: bool) -> None:
+def _planned(ledger: Ledger, advice: Sequence[Advice], pids: Sequence[int], here: Facilities) -> PlacementPlan | None:
+    """Show the plan for the processes. None: there is nothing to apply, which is said."""
     controls = Controls()
     remedies = [piece.remedy for piece in advice if piece.remedy is not None and piece.remedy.pid in pids]
+    own = {thread.tid for thread in ledger.threads if thread.pid in pids}
+    if any(piece.index == "iopi" and piece.thread in own for piece in advice):
+        _say(sys.stderr, ["polling can only be stopped in the program: --apply does nothing about it"])
     if not remedies:
-        _say(sys.stderr, ["nothing to apply: none of these processes waits for a processor behind others"])
-        return
-    found = plan(remedies, controls, _ourselves(controls))
+        _say(sys.stderr, [_NOTHING])
+        return None
+    found = plan(remedies, controls, _ourselves(controls), here.interrupts)
     if not found.changes:
         raise HeadwayError("; ".join(found.refused) or "nothing can be applied")
     _say(sys.stderr, ["", f"plan {found.id}"])
@@ -209,15 +225,18 @@ def _apply(advice: Sequence[Advice], pids: Sequence[int], *, dry_run: bool, yes:
         _say(sys.stderr, [f"{number}. {change.words()}"], "  ", "     ")
         _say(sys.stderr, [f"to undo: {change.back()}"], "     ", "     ")
     _say(sys.stderr, [*found.notes, *found.refused], "  ", "  ")
-    if dry_run:
-        return
-    if not yes and not click.confirm("do it?", err=True):
-        _say(sys.stderr, ["nothing was changed"])
-        return
-    _do(found, controls)
+    return found
 
 
-def _do(found: PlacementPlan, controls: Controls) -> None:
+def _agreed(yes: bool) -> bool:
+    if yes or click.confirm("do it?", err=True):
+        return True
+    _say(sys.stderr, ["nothing was changed"])
+    return False
+
+
+def _do(found: PlacementPlan) -> None:
+    controls = Controls()
     notes = Journal(journal_folder(), controls).apply(found.id, found.changes)
     _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}", *notes])
 

@@ -40,8 +40,9 @@ class JsonTarget(TextsTarget):
     def seeds(self) -> list[bytes]:
         """Return a document of each kind, and one of a program that ends."""
         texts = [dumps(to_document(_ledger(0, 1000))), document(1_000_000).text(), _baseline()]
+        machine = kernel("everything")
         with patch("secrets.token_hex", return_value="3242fb"):
-            plan = json.dumps([document_of(change) for change in planned(kernel()).changes])
+            plan = json.dumps([document_of(change) for change in planned(machine, "everything").changes])
         two = "\n".join(dumps(to_document(_ledger(at, at + 1000))) for at in (0, 1000))
         return [bytes([kind]) + text.encode() for kind, text in (*enumerate((*texts, plan)), (0, two))]
 

@@ -1,1 +1,1 @@
-"""Where threads run: cpusets and affinity, the plan for a remedy, and the undo journal."""
+"""What is placed where: processes and interrupts; the plan for a remedy, and the undo journal."""

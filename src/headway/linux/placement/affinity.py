@@ -18,8 +18,8 @@ from .refused import Refused
 __all__ = ["keep_apart"]
 
 
-def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) -> None:
-    """Add the changes that bind a process and its neighbours to different processors.
+def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) -> frozenset[int]:
+    """Add the changes that bind a process and its neighbours to different processors. Return those of the process.
 
     ``why_not``: why it cannot have a partition. Raises Refused.
     """
@@ -44,6 +44,7 @@ def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) 
     draft.notes.append(f"processor affinity, because {why_not}: what is started later is not kept apart")
     draft.changes += [*theirs, mine]
     draft.free -= cpus
+    return cpus
 
 
 def _bind(controls: Controls, pid: int, rule: Callable[[frozenset[int]], frozenset[int]]) -> Bind | None:

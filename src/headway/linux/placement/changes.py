@@ -113,35 +113,52 @@ class MakeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Give a group processors that nobody else may use (a partition root; the kernel's cgroup-v2.rst)."""
+    """Give a group processors that nobody else may use (a partition; the kernel's cgroup-v2.rst).
+
+    The scheduler balances the threads of a ``root`` partition over its processors. In an ``isolated`` one it does not,
+    and the kernel's own unbound work stays away too.
+    """
 
     group: str
     cpus: tuple[int, ...]
+    kind: str = "root"
+
+    @property
+    def _file(self) -> str:
+        return f"{self.group}/cpuset.cpus.partition"
 
     def words(self) -> str:
         """Return what is written where."""
-        return f"write {as_list(self.cpus)} to {self.group}/cpuset.cpus and root to {self.group}/cpuset.cpus.partition"
+        text = f"write {as_list(self.cpus)} to {self.group}/cpuset.cpus and {self.kind} to {self._file}"
+        return text if self.kind == "root" else f"{text} (root, if the kernel has no {self.kind} partitions)"
 
     def back(self) -> str:
         """Return how it is taken back."""
-        return f"write member to {self.group}/cpuset.cpus.partition"
+        return f"write member to {self._file}"
 
     def do(self, controls: Controls) -> list[str]:
         """Make the change."""
-        file = f"{self.group}/cpuset.cpus.partition"
         controls.write(f"{self.group}/cpuset.cpus", as_list(self.cpus))
-        controls.write(file, "root")
+        kind, notes = self.kind, []
+        try:
+            controls.write(self._file, kind)
+        except OSError as error:
+            if kind == "root" or error.errno != errno.EINVAL:
+                raise
+            notes.append(f"this kernel has no {kind} partitions (Linux 6.1 has): {self.group} is a root partition")
+            kind = "root"
+            controls.write(self._file, kind)
         # The kernel accepts the word, and reports afterwards whether it could be done.
-        state = controls.read(file) or "nothing"
-        if state != "root":
-            raise HeadwayError(f"the kernel makes no partition of processors {as_list(self.cpus)} ({file}: {state})")
-        return []
+        state = controls.read(self._file) or "nothing"
+        if state != kind:
+            cpus = as_list(self.cpus)
+            raise HeadwayError(f"the kernel makes no partition of processors {cpus} ({self._file}: {state})")
+        return notes
 
     def undo(self, controls: Controls) -> list[str]:
         """Take the change back."""
-        file = f"{self.group}/cpuset.cpus.partition"
-        if controls.read(file) not in (None, "", "member"):
-            controls.write(file, "member")
+        if controls.read(self._file) not in (None, "", "member"):
+            controls.write(self._file, "member")
         return []
 
 

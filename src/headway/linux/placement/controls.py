@@ -1,6 +1,6 @@
-"""The files and calls by which processes are placed on processors.
+"""The files and calls by which processes and interrupts are placed.
 
-Everything that places processes uses an object of this class, so that tests can observe what it does, and try it on a
+Everything that places something uses an object of this class, so that tests can observe what it does, and try it on a
 machine that does not exist.
 """
 
@@ -25,6 +25,8 @@ class Controls:
 
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
         self._proc, self._sys = proc, sys
+        self.interrupts = f"{proc}/irq"
+        """The directory of the interrupts."""
 
     # --- control groups -----------------------------------------------------------------------------------------------
 

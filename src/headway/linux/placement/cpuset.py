@@ -5,7 +5,7 @@ In a partition the kernel keeps everybody else off the processors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from headway.linux.procfs.mounts import parse_mounts
 from headway.linux.procfs.processors import as_list
@@ -87,18 +87,36 @@ def cpuset_root(controls: Controls) -> str:
     return root
 
 
-def make_group(draft: Draft, pid: int, birth: int, root: str, *, processors: int) -> None:
-    """Add the changes that put a process into a group with processors of its own. Raises Refused."""
+def make_group(draft: Draft, pid: int, birth: int, root: str, *, processors: int, isolated: bool) -> frozenset[int]:
+    """Add the changes that put a process into a group with processors of its own. Return those.
+
+    ``isolated``: also the kernel's own work is to stay away. Raises Refused.
+    """
     controls = draft.controls
     former = _former_group(draft, pid, root)
     mask = common_affinity(controls, pid)
     group = f"{root}/{PREFIX}{draft.id}-{pid}"
     cpus = chosen(draft, draft.free & mask, processors)
+    kind = _kind(draft, pid, cpus, isolated=isolated)
     enabled = "cpuset" in (controls.read(f"{root}/cgroup.subtree_control") or "").split()
     if not enabled and not any(isinstance(change, Enable) for change in draft.changes):
         draft.changes.append(Enable(root))
-    draft.changes += [MakeGroup(group), Partition(group, cpus), Move(pid, birth, group, former, root)]
+    draft.changes += [MakeGroup(group), Partition(group, cpus, kind), Move(pid, birth, group, former, root)]
     draft.free -= frozenset(cpus)
+    return frozenset(cpus)
+
+
+def _kind(draft: Draft, pid: int, cpus: Set[int] | Sequence[int], *, isolated: bool) -> str:
+    if not isolated:
+        return "root"
+    threads = len(draft.controls.threads(pid))
+    if len(cpus) == 1 or threads == 1:
+        return "isolated"
+    draft.notes.append(
+        f"the partition of process {pid} is not isolated: its {threads} threads would not be balanced over "
+        f"{len(cpus)} processors"
+    )
+    return "root"
 
 
 def _former_group(draft: Draft, pid: int, root: str) -> str:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from headway.errors import HeadwayError
+from headway.linux.procfs.processors import parse_list
+
 from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition
+from .interrupts import Redirect, RedirectNew, parse_mask
 
 __all__ = ["change_of", "document_of"]
 
-_KINDS = {"enable": Enable, "make": MakeGroup, "partition": Partition, "move": Move, "bind": Bind}
+_KINDS = {
+    "enable": Enable,
+    "make": MakeGroup,
+    "partition": Partition,
+    "move": Move,
+    "bind": Bind,
+    "redirect": Redirect,
+    "redirect new": RedirectNew,
+}
 
 
 def document_of(change: Change) -> dict[str, Any]:
@@ -25,26 +37,27 @@ def change_of(found: object) -> Change:
     if not isinstance(found, dict):
         raise ValueError("a change is no table")
     kind = found.get("change")
-    if kind == "enable":
-        return Enable(_folder(found, "root"))
-    if kind == "make":
-        return MakeGroup(_ours(found))
-    if kind == "partition":
-        return Partition(_ours(found), _cpus(found, "cpus"))
-    if kind == "move":
-        return Move(
-            _number(found, "pid"),
-            _number(found, "birth"),
-            _ours(found),
-            _folder(found, "former"),
-            _folder(found, "root"),
-        )
-    if kind == "bind":
-        rows, name = found.get("threads"), found.get("name")
-        if not isinstance(rows, list) or not rows or not isinstance(name, str):
-            raise ValueError("a binding is not of threads")
-        return Bind(_number(found, "pid"), name[:64], tuple(_bound(row) for row in rows))
-    raise ValueError(f"there is no change of the kind {kind!r:.40}")
+    read = _READERS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise ValueError(f"there is no change of the kind {kind!r:.40}")
+    return read(found)
+
+
+def _move(found: Mapping[str, Any]) -> Move:
+    return Move(
+        _number(found, "pid"),
+        _number(found, "birth"),
+        _ours(found),
+        _folder(found, "former"),
+        _folder(found, "root"),
+    )
+
+
+def _bind(found: Mapping[str, Any]) -> Bind:
+    rows = found.get("threads")
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("a binding is not of threads")
+    return Bind(_number(found, "pid"), _name(found), tuple(_bound(row) for row in rows))
 
 
 def _bound(row: object) -> Bound:
@@ -53,11 +66,58 @@ def _bound(row: object) -> Bound:
     return Bound(_number(row, "tid"), _number(row, "birth"), _cpus(row, "before"), _cpus(row, "after"))
 
 
-def _number(found: Mapping[str, Any], name: str) -> int:
+def _redirect(found: Mapping[str, Any]) -> Redirect:
+    before = _text(found, "before")
+    try:
+        parse_list(before)
+    except HeadwayError:
+        raise ValueError(f"before is {before!r:.80}") from None
+    return Redirect(_number(found, "number", least=0), _name(found), before, _cpus(found, "after"))
+
+
+def _redirect_new(found: Mapping[str, Any]) -> RedirectNew:
+    before = _text(found, "before")
+    parse_mask(before)
+    return RedirectNew(before, _cpus(found, "after"))
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Change]] = {
+    "enable": lambda found: Enable(_folder(found, "root")),
+    "make": lambda found: MakeGroup(_ours(found)),
+    "partition": lambda found: Partition(_ours(found), _cpus(found, "cpus"), _kind(found)),
+    "move": _move,
+    "bind": _bind,
+    "redirect": _redirect,
+    "redirect new": _redirect_new,
+}
+
+
+def _number(found: Mapping[str, Any], name: str, *, least: int = 1) -> int:
     value = found.get(name)
-    if type(value) is not int or not 0 < value < 1 << 63:
+    if type(value) is not int or not least <= value < 1 << 63:
         raise ValueError(f"{name} is {value!r:.40}")
     return value
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"{name} is {value!r:.80}")
+    return value
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    value = found.get("name")
+    if not isinstance(value, str):
+        raise ValueError(f"name is {value!r:.80}")
+    return value[:64]
+
+
+def _kind(found: Mapping[str, Any]) -> str:
+    value = found.get("kind", "root")  # a plan of an older headway has none
+    if value not in ("root", "isolated"):
+        raise ValueError(f"kind is {value!r:.40}")
+    return str(value)
 
 
 def _folder(found: Mapping[str, Any], name: str) -> str:

@@ -1,31 +1,42 @@
-"""From remedies to a plan: the processors that a process gets, the changes needed, and what prevents it.
+"""From remedies to a plan: the changes for each process, and what prevents them. Nothing is changed here.
 
-Where control groups (v2) permit it, the process gets a partition: processors that the kernel keeps everybody else off.
-Elsewhere processor affinity is used: the process is bound to some processors, and the processes that it was seen to
-wait for to the others. That helps only if these are known.
+Where control groups (v2) permit it, a process that waits for a processor gets a partition: processors that the kernel
+keeps everybody else off. One that loses time to device interrupts gets that too, isolated where that is possible, and
+the interrupts that arrive on its processors go elsewhere.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
-from headway.advice import Remedy
+from headway.advice import DeviceInterrupt, Remedy
+from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 
 from .affinity import keep_apart
 from .controls import Controls
-from .cpuset import cpuset_root, make_group
+from .cpuset import common_affinity, cpuset_root, make_group
 from .draft import Draft, PlacementPlan
+from .interrupts import redirections
 from .refused import Refused
 
 __all__ = ["plan"]
 
+_Wanted = Mapping[str, Remedy]
+"""The remedies of one process, by their actions."""
 
-def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] = ()) -> PlacementPlan:
-    """Return what can be done of the remedies on this machine, one for each process. Nothing is changed.
+
+def plan(
+    remedies: Sequence[Remedy],
+    controls: Controls,
+    myself: Iterable[int] = (),
+    interrupts: Sequence[DeviceInterrupt] = (),
+) -> PlacementPlan:
+    """Return what can be done of the remedies on this machine: the first of each action for each process.
 
     ``myself``: processes that must be left alone (headway, and the processes that it was started from).
+    ``interrupts``: those of devices, with how often they arrived while the processes were measured.
     """
     draft = Draft(secrets.token_hex(3), controls, controls.online())
     untouched = frozenset(myself)
@@ -37,18 +48,37 @@ def plan(remedies: Sequence[Remedy], controls: Controls, myself: Iterable[int] =
         taken = controls.read(f"{root}/cpuset.cpus.effective")
         if taken:  # others may have partitions already
             draft.free &= frozenset(parse_list(taken))
-    for remedy in {remedy.pid: remedy for remedy in reversed(remedies)}.values():
+    processes: dict[int, dict[str, Remedy]] = {}
+    for remedy in remedies:
+        processes.setdefault(remedy.pid, {}).setdefault(remedy.action, remedy)
+    quiet: set[int] = set()
+    for pid, wanted in processes.items():
         try:
-            birth = _movable(remedy.pid, controls, untouched)
-            try:
-                if not root:
-                    raise Refused(why_not)
-                make_group(draft, remedy.pid, birth, root, processors=remedy.processors)
-            except Refused as reason:
-                keep_apart(draft, remedy, untouched, str(reason))
+            birth = _movable(pid, controls, untouched)
         except Refused as reason:
-            draft.refused.append(f"process {remedy.pid} is left as it is: {reason}")
+            draft.refused.append(f"process {pid} is left as it is: {reason}")
+            continue
+        process = _Process(draft, pid, birth, wanted, untouched)
+        process.place(root, why_not)
+        quiet |= process.quiet()
+    # An interrupt has one affinity, whatever the number of processes.
+    if quiet:
+        _redirect(draft, frozenset(quiet), interrupts)
     return draft.done()
+
+
+def _redirect(draft: Draft, quiet: frozenset[int], interrupts: Sequence[DeviceInterrupt]) -> None:
+    """Keep device interrupts off these processors."""
+    controls = draft.controls
+    try:
+        others = (draft.free or controls.online()) - quiet
+        if not others:
+            raise Refused("there is no other processor to send them to")
+        if not controls.may_write(f"{controls.interrupts}/default_smp_affinity"):
+            raise Refused(f"{controls.interrupts} cannot be written (only root can, and not in a container)")
+        draft.changes += redirections(interrupts, quiet, others, controls)
+    except (Refused, HeadwayError, ValueError) as reason:
+        draft.refused.append(f"device interrupts stay where they are: {reason}")
 
 
 def _movable(pid: int, controls: Controls, untouched: Set[int]) -> int:
@@ -60,3 +90,58 @@ def _movable(pid: int, controls: Controls, untouched: Set[int]) -> int:
     if controls.is_kernel_thread(pid):
         raise Refused("it belongs to the kernel")
     return birth
+
+
+class _Process:
+    """The part of a plan that is for one process."""
+
+    def __init__(self, draft: Draft, pid: int, birth: int, wanted: _Wanted, untouched: Set[int]) -> None:
+        self._draft, self._pid, self._birth, self._wanted = draft, pid, birth, wanted
+        self._untouched = untouched
+        self._own: frozenset[int] = frozenset()
+        """The processors that only the process has."""
+
+    def place(self, root: str, why_not: str) -> None:
+        """Give it a group of its own with processors.
+
+        ``root``: that of the control groups; empty: there is none, for the reason ``why_not``.
+        """
+        apart = self._wanted.get("partition") or self._wanted["interrupts"]
+        try:
+            try:
+                if not root:
+                    raise Refused(why_not)
+                self._own = make_group(
+                    self._draft,
+                    self._pid,
+                    self._birth,
+                    root,
+                    processors=apart.processors,
+                    isolated="interrupts" in self._wanted,
+                )
+            except Refused as reason:
+                if "partition" not in self._wanted:
+                    raise
+                self._own = keep_apart(self._draft, self._wanted["partition"], self._untouched, str(reason))
+        except Refused as reason:
+            if "partition" in self._wanted:
+                self._refuse(f"is left as it is: {reason}")
+            else:
+                self._refuse(f"gets no processors of its own: {reason}")
+
+    def quiet(self) -> frozenset[int]:
+        """Return the processors that device interrupts are to be kept off for it, after `place`."""
+        if "interrupts" not in self._wanted:
+            return frozenset()
+        controls = self._draft.controls
+        try:
+            cpus = self._own or common_affinity(controls, self._pid)
+            if controls.online() <= cpus:
+                raise Refused("it may run on every processor, so there is none to send them to")
+        except Refused as reason:
+            self._refuse(f"keeps its interrupts: {reason}")
+            return frozenset()
+        return cpus
+
+    def _refuse(self, why: str) -> None:
+        self._draft.refused.append(f"process {self._pid} {why}")

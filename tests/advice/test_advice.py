@@ -297,6 +297,18 @@ HERE = Facilities((0, 1, 2, 3), interrupts=(DeviceInterrupt(24, "eth0-rx", "0-3"
 APPLY = ("sudo headway advise --apply -a -p 4711", "sudo headway advise --undo")
 
 
+def test_who_waits_for_memory_that_can_be_divided_has_a_remedy() -> None:
+    used = [thread(tid, tid, user=0.5, memory=share) for tid, share in ((50, 0.2), (60, 0.4), (70, 0.01))]
+    found = ledger(thread(user=0.4, memory=0.6), *used)
+    remedy = Remedy("memory", 4711, 1, (60, 50))
+    advice = advise(found, None, replace(HERE, nodes=2))[0]
+    assert (advice.command, advice.undo) == APPLY
+    assert advice.remedy == remedy
+    assert advice.text.endswith("(2 more threads in 2 more processes (a × 2) alike)")
+    assert "the command shows its plan, and asks" in advice.text
+    assert advise(found, None, HERE)[0].remedy is None
+
+
 def test_who_loses_time_to_a_device_has_a_remedy_unless_it_needs_all_processors() -> None:
     cells = {"idle": Cell(SECOND // 2), "irq.device": Cell(SECOND // 10), "user": Cell(SECOND // 5)}
     processors = (Processor(2, SECOND, cells),)

@@ -1,4 +1,4 @@
-"""A kernel that is not there: control groups, processes, affinities and interrupts.
+"""A kernel that is not there: control groups, processes, affinities, interrupts and memory nodes.
 
 It has the rules that plans depend on.
 
@@ -19,7 +19,7 @@ ROOT = "/cg"
 MOUNTS = f"30 20 0:26 / {ROOT} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 
 
-_CPUSET = {"cpuset.cpus": "", "cpuset.cpus.partition": "member"}
+_CPUSET = {"cpuset.cpus": "", "cpuset.cpus.partition": "member", "cpuset.mems": ""}
 """The files of the controller in a new group."""
 
 
@@ -34,6 +34,10 @@ class Process:
     threads: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
     """tid -> (birth, affinity)."""
     kernel: bool = False
+    processor: int = 0
+    """The one that its threads ran on last."""
+    pages: dict[int, int] = field(default_factory=dict)
+    """Bytes by memory node."""
 
 
 @dataclass
@@ -61,6 +65,9 @@ class FakeKernel(Controls):
         """The files below /proc/irq, by their names from there on."""
         self.unmovable: dict[str, int] = {}
         """Those that the kernel manages, and its answer."""
+        self.memory: dict[int, frozenset[int]] = {}
+        """The processors of the memory nodes."""
+        self.free = 1 << 34
         self._mounts = mounts
 
     def add(self, pid: int, group: str = ROOT, *, threads: int = 1, parent: int = 1, kernel: bool = False) -> None:
@@ -111,6 +118,8 @@ class FakeKernel(Controls):
                 if g.files.get("cpuset.cpus.partition") in ("root", "isolated"):
                     taken |= set(parse_list(g.files["cpuset.cpus"]))
             return as_list(self.cpus - taken)
+        if name == "cpuset.mems.effective":
+            return group.files.get("cpuset.mems") or as_list(self.memory or {0})
         return group.files.get(name)
 
     def write(self, file: str, text: str) -> None:
@@ -133,6 +142,7 @@ class FakeKernel(Controls):
             for other in self.all.values():
                 other.procs.discard(pid)
             group.procs.add(pid)
+            self._migrate(pid, group)
         elif name == "cgroup.subtree_control":
             words = set(group.files.get(name, "").split())
             words = words | {text[1:]} if text[0] == "+" else words - {text[1:]}
@@ -160,6 +170,12 @@ class FakeKernel(Controls):
             self.irqs[name] = f"{int(text.replace(',', ''), 16):x}"
         else:
             self.irqs[name] = as_list(parse_list(text))
+
+    def _migrate(self, pid: int, group: Group) -> None:
+        """A process that comes into a group has its pages moved to the nodes of that."""
+        node = group.files.get("cpuset.mems")
+        if node and self.table[pid].pages:
+            self.table[pid].pages = {int(node): sum(self.table[pid].pages.values())}
 
     def may_write(self, file: str) -> bool:
         return True
@@ -236,6 +252,19 @@ class FakeKernel(Controls):
         if found:
             found[0].threads[tid] = (found[1], cpus)
         self._done()
+
+    def processor(self, tid: int) -> int | None:
+        found = self._thread(tid)
+        return found[0].processor if found else None
+
+    def pages(self, pid: int) -> dict[int, int]:
+        return dict(self.table[pid].pages) if pid in self.table else {}
+
+    def nodes(self) -> dict[int, frozenset[int]]:
+        return dict(self.memory)
+
+    def free_memory(self, node: int) -> int:
+        return self.free
 
     def online(self) -> frozenset[int]:
         return self.cpus

@@ -19,11 +19,13 @@ from headway.linux.placement.plan import plan
 
 REMEDY = Remedy("partition", 4711, 1, (50,))
 QUIET = Remedy("interrupts", 4711, 1, ())
+MEMORY = Remedy("memory", 4711, 1, ())
 KINDS: dict[str, tuple[Remedy, ...]] = {
     "partition": (REMEDY,),
     "affinity": (REMEDY,),
     "interrupts": (QUIET,),
-    "everything": (REMEDY, QUIET),
+    "node": (MEMORY,),
+    "everything": (REMEDY, QUIET, MEMORY),
 }
 V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"
 HOW = pytest.mark.parametrize("how", KINDS)
@@ -40,6 +42,10 @@ def kernel(how: str = "partition") -> FakeKernel:
     found.add(50, f"{ROOT}/other", threads=2)
     found.irqs = {f"{i.number}/smp_affinity_list": i.affinity for i in INTERRUPTS} | {"default_smp_affinity": "3"}
     found.unmovable = {"24/smp_affinity_list": errno.EIO}
+    if how in ("node", "everything"):
+        found.memory = {0: frozenset({0}), 1: frozenset({1})}
+        found.table[4711].processor = 1
+        found.table[4711].pages = {0: 3 << 30, 1: 1 << 30}
     return found
 
 
@@ -279,6 +285,9 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
         {"change": "enable", "root": 7},
         {"change": ["enable"]},
         {"change": "partition", "group": "/cg/headway-x", "cpus": [1], "kind": "member"},
+        {"change": "node", "group": "/cg/app", "node": 0, "cpus": []},
+        {"change": "node", "group": "/cg/headway-x", "node": -1, "cpus": []},
+        {"change": "node", "group": "/cg/headway-x", "node": 0, "cpus": None},
         {"change": "redirect", "number": "../x", "name": "x", "before": "0", "after": [1]},
         {"change": "redirect", "number": 24, "name": "x", "before": "all", "after": [1]},
         {"change": "redirect", "number": 24, "name": 7, "before": "0", "after": [1]},
@@ -363,3 +372,15 @@ def test_a_kernel_without_isolated_partitions_makes_a_root_partition_and_says_so
     assert found.all[group].files["cpuset.cpus.partition"] == "root"
     journal.undo(made.id)
     assert found.state() == before
+
+
+def test_memory_goes_to_the_node_of_the_processors_and_stays_there_after_the_undo(tmp_path: Path) -> None:
+    found = kernel("node")
+    made = planned(found, "node")
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    assert found.pages(4711) == {1: 4 << 30}
+    files = found.all[f"{ROOT}/headway-{made.id}-4711"].files
+    assert (files["cpuset.mems"], files["cpuset.cpus"], files["cpuset.cpus.partition"]) == ("1", "1", "member")
+    assert journal.undo(made.id) == []
+    assert found.pages(4711) == {1: 4 << 30}

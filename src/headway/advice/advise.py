@@ -21,7 +21,7 @@ from headway.model.ledger import Ledger, Thread
 
 from . import patterns
 from .facilities import Facilities
-from .findings import LONGEST, Finding, Helps, interrupted, largest, of_pattern, share_of
+from .findings import LONGEST, Finding, Helps, applied, interrupted, largest, of_pattern, share_of
 from .patterns import Pattern
 from .ready import against_waiting, by_devices, waiting
 from .remedy import Contentions, Remedy, able
@@ -171,15 +171,21 @@ def _processors(ledger: Ledger, where: Facilities) -> int:
 def _lost(ledger: Ledger, finding: Finding, where: Facilities, contentions: Callable[[], Contentions]) -> Helps:
     share = f"{finding.value:.0%} of the lost time is "
     if finding.index == "mpi":
-        pattern = patterns.SHARED_CACHE
-        if where.resctrl:
-            pattern = patterns.CACHE_DIVIDED
-        elif where.nodes > 1:
-            pattern = patterns.NODES
-        return of_pattern(f"{share}waiting for memory", pattern)
+        return _memory(share, finding.thread, where, contentions)
     if finding.index == "iopi":
         return _polling(share, finding.thread)
     return _kernel(share, ledger, finding.thread, where, contentions)
+
+
+def _memory(share: str, thread: Thread, where: Facilities, contentions: Callable[[], Contentions]) -> Helps:
+    """Divide the cache where the machine can do that, else the memory where it has several nodes."""
+    found = f"{share}waiting for memory"
+    if not (where.resctrl or where.nodes > 1):
+        return of_pattern(found, patterns.SHARED_CACHE)
+    if where.resctrl:
+        return of_pattern(found, patterns.CACHE_DIVIDED)
+    remedy = contentions().remedy(thread, "memory") if where.processors else None
+    return applied(of_pattern(found, patterns.NODES), remedy)
 
 
 def _polling(share: str, thread: Thread) -> Helps:

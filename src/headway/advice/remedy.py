@@ -30,8 +30,8 @@ _NEIGHBOURS = 16
 class Remedy:
     """A remedy for a process: what a program can do from outside.
 
-    ``action`` is ``partition`` (give it processors of its own) or ``interrupts`` (keep the interrupts of devices,
-    and other work of the kernel, off its processors).
+    ``action`` is ``partition`` (give it processors of its own), ``interrupts`` (keep the interrupts of devices, and
+    other work of the kernel, off its processors) or ``memory`` (have its memory on one node).
     """
 
     action: str
@@ -39,7 +39,9 @@ class Remedy:
     processors: int
     """The number of processors that it needs."""
     neighbours: tuple[int, ...]
-    """The tids of other processes' threads, that ran on the processors meanwhile, the one with most time first."""
+    """The tids of other processes' threads, the one with most time first: those that ran on the processors meanwhile,
+    or, for ``memory``, those that waited for memory too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class _Process:
 
     demand: float
     """The number of processors that it had work for, on average."""
+    wanted: int
+    """The same as a whole number."""
     tids: Set[int]
     remedy: Remedy | None
     """What would help unless its threads wait for each other."""
@@ -128,7 +132,22 @@ class Contentions:
     def remedy(self, thread: Thread, action: str) -> Remedy | None:
         """Return a remedy for a thread's process; None: it has ended, or needs all processors to itself."""
         process = self._process(thread.pid)
-        return None if process.remedy is None else replace(process.remedy, action=action, neighbours=())
+        if action != "memory":
+            return None if process.remedy is None else replace(process.remedy, action=action, neighbours=())
+        if not self._is_changeable(thread.pid):
+            return None
+        return Remedy(action, thread.pid, process.wanted, self._users_of_memory(process.tids))
+
+    def _is_changeable(self, pid: int) -> bool:
+        """Return whether a process is there to be changed: it has not ended, and is not of the reference machine."""
+        return self._ledger.source != "machine" and pid > 1 and any(t.end is None for t in self._of[pid])
+
+    def _users_of_memory(self, own: Set[int]) -> tuple[int, ...]:
+        """Return the tids of other processes that waited for memory too: who waits for it uses it."""
+        least = _NOTABLE * self._duration
+        times = ((self._ledger.times(t)[Kind.MEMORY], t.tid) for _, t in self._busy if t.tid not in own)
+        most = sorted((row for row in times if row[0] > least), key=lambda row: (-row[0], row[1]))
+        return tuple(tid for _, tid in most[:_NEIGHBOURS])
 
     def _process(self, pid: int) -> _Process:
         """Return what is the same for all threads of a process. There may be thousands of them."""
@@ -140,9 +159,9 @@ class Contentions:
             wanted = max(math.ceil(demand - _TOLERANCE), 1)
             enough = wanted < processors or not processors
             remedy = None
-            if enough and self._ledger.source != "machine" and pid > 1 and any(t.end is None for t in mine):
+            if enough and self._is_changeable(pid):
                 remedy = Remedy("partition", pid, wanted, self._neighbours(mine, own))
-            known = self._processes[pid] = _Process(demand, own, remedy)
+            known = self._processes[pid] = _Process(demand, wanted, own, remedy)
         return known
 
     def _neighbours(self, mine: list[Thread], own: set[int]) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from headway.cli.output import report_to
 from headway.cli.parameters import Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
+from headway.linux.placement.changes import Move, UseNode
 from headway.linux.placement.controls import Controls
 from headway.linux.placement.draft import PlacementPlan
 from headway.linux.placement.facilities import facilities
@@ -35,8 +36,8 @@ __all__ = ["command"]
 _SECONDS = 5.0
 """Seconds of measuring without -d and without a command."""
 _NOTHING = (
-    "nothing to apply: none of these processes waits for a processor behind others, or for "
-    "interrupts that can go elsewhere"
+    "nothing to apply: none of these processes waits for a processor behind others, for memory on another node, or "
+    "for interrupts that can go elsewhere"
 )
 _LAST = "-"
 """The value of --undo without an ID: every plan."""
@@ -94,7 +95,8 @@ def command(
 
     --apply is for processes of -p. Those that wait for a processor while other threads run get processors of their own:
     by a cpuset partition, or, where control groups allow none, by processor affinity, which needs -a to know the other
-    threads. Device interrupts are kept off the processors of those that lose time to them. Every file and
+    threads. Device interrupts are kept off the processors of those that lose time to them. Those that wait for memory
+    get their memory on one NUMA node. Every file and
     value is shown before it is written.
     """
     if print_thresholds:
@@ -238,6 +240,12 @@ def _agreed(yes: bool) -> bool:
 def _do(found: PlacementPlan) -> None:
     controls = Controls()
     notes = Journal(journal_folder(), controls).apply(found.id, found.changes)
+    pids = {change.group: change.pid for change in found.changes if isinstance(change, Move)}
+    for change in found.changes:
+        if isinstance(change, UseNode) and change.group in pids:
+            pages = controls.pages(pids[change.group])
+            there, total = pages.get(change.node, 0) >> 20, sum(pages.values()) >> 20
+            notes.append(f"{there:,} of {total:,} MiB of process {pids[change.group]} are on node {change.node} now")
     _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}", *notes])
 
 

@@ -1,1 +1,1 @@
-"""What is placed where: processes and interrupts; the plan for a remedy, and the undo journal."""
+"""What is placed where: processes, their memory and interrupts; the plan for a remedy, and the undo journal."""

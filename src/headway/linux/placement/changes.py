@@ -17,7 +17,7 @@ from headway.linux.procfs.processors import as_list
 
 from .controls import Controls
 
-__all__ = ["PREFIX", "Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition"]
+__all__ = ["PREFIX", "Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "UseNode"]
 
 PREFIX = "headway-"
 """The prefix of the names of headway's groups."""
@@ -159,6 +159,44 @@ class Partition:
         """Take the change back."""
         if controls.read(self._file) not in (None, "", "member"):
             controls.write(self._file, "member")
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class UseNode:
+    """Let a group have memory of one NUMA node only, and, if given, only these processors.
+
+    The kernel moves the pages that a process has on other nodes when it comes into the group (cgroup-v2.rst,
+    ``cpuset.mems``).
+    """
+
+    group: str
+    node: int
+    cpus: tuple[int, ...]
+    """Empty: its processors are set otherwise."""
+
+    def words(self) -> str:
+        """Return what is written where."""
+        text = f"write {self.node} to {self.group}/cpuset.mems"
+        return f"{text} and {as_list(self.cpus)} to {self.group}/cpuset.cpus" if self.cpus else text
+
+    def back(self) -> str:
+        """Return how it is taken back."""
+        return "it goes with the group; pages that were moved stay where they are then"
+
+    def do(self, controls: Controls) -> list[str]:
+        """Make the change."""
+        file = f"{self.group}/cpuset.mems"
+        controls.write(file, str(self.node))
+        if self.cpus:
+            controls.write(f"{self.group}/cpuset.cpus", as_list(self.cpus))
+        state = controls.read(f"{file}.effective") or "nothing"
+        if state != str(self.node):
+            raise HeadwayError(f"the kernel does not give memory of node {self.node} ({file}.effective: {state})")
+        return []
+
+    def undo(self, controls: Controls) -> list[str]:
+        """Take the change back: by then no process is in the group, which is removed next."""
         return []
 
 

@@ -1,4 +1,4 @@
-"""The files and calls by which processes and interrupts are placed.
+"""The files and calls by which processes, their memory, and interrupts are placed.
 
 Everything that places something uses an object of this class, so that tests can observe what it does, and try it on a
 machine that does not exist.
@@ -7,6 +7,7 @@ machine that does not exist.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from headway.linux.procfs.processors import online, parse_list
 
 __all__ = ["Controls"]
 
+_ON_NODE = re.compile(r" N(\d{1,4})=(\d{1,15})(?= |$)", re.ASCII)
+_PAGE = re.compile(r" kernelpagesize_kB=(\d{1,9})(?= |$)", re.ASCII)
+_FREE = re.compile(r"^Node \d+ (?:MemFree|Inactive\(file\)):\s+(\d{1,15}) kB$", re.MULTILINE | re.ASCII)
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD (include/linux/sched.h)."""
 
@@ -138,11 +142,44 @@ class Controls:
         with suppress(ProcessLookupError):
             os.sched_setaffinity(tid, cpus)
 
+    def processor(self, tid: int) -> int | None:
+        """Return the processor that a thread ran on last."""
+        stat = self._stat(tid)
+        return int(stat[36]) if len(stat) > 36 else None
+
+    def pages(self, pid: int) -> dict[int, int]:
+        """Return how many bytes a process has on each NUMA node, without what it shares with other processes.
+
+        Empty: they cannot be read. Source: proc_pid_numa_maps(5).
+        """
+        found: dict[int, int] = {}
+        with suppress(OSError), (self._proc / str(pid) / "numa_maps").open(errors="surrogateescape") as rows:
+            for row in rows:
+                size = _PAGE.search(row)
+                if size is None or " mapmax=" in row:
+                    continue
+                for node, count in _ON_NODE.findall(row.rstrip("\n")):
+                    found[int(node)] = found.get(int(node), 0) + int(count) * int(size[1]) * 1024
+        return found
+
     # --- processors ---------------------------------------------------------------------------------------------------
 
     def online(self) -> frozenset[int]:
         """Return the processors that are online."""
         return frozenset(online(self._sys / "devices/system/cpu"))
+
+    def nodes(self) -> dict[int, frozenset[int]]:
+        """Return the processors of each NUMA node that has memory. Empty: the kernel knows no nodes."""
+        folder = f"{self._sys}/devices/system/node"
+        return {
+            node: frozenset(self._list(f"{folder}/node{node}/cpulist")) & self.online()
+            for node in self._list(f"{folder}/has_memory")
+        }
+
+    def free_memory(self, node: int) -> int:
+        """Return the bytes of a NUMA node that are free, or hold file pages that nothing has used of late."""
+        text = self.read(f"{self._sys}/devices/system/node/node{node}/meminfo") or ""
+        return sum(int(size) for size in _FREE.findall(text)) * 1024
 
     def cores(self) -> list[tuple[int, ...]]:
         """Return the processors of each core. Cores that share a cache are next to each other."""

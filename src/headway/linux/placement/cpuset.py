@@ -1,6 +1,7 @@
-"""A control group with processors of its own: where it can be made, and the changes that make it.
+"""A control group with processors, or a memory node, of its own: where it can be made, and the changes that make it.
 
-In a partition the kernel keeps everybody else off the processors.
+In a partition the kernel keeps everybody else off the processors. Where only the memory is to be on one node, the
+processors of the node are shared as before.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Sequence, Set
 from headway.linux.procfs.mounts import parse_mounts
 from headway.linux.procfs.processors import as_list
 
-from .changes import PREFIX, Enable, MakeGroup, Move, Partition
+from .changes import PREFIX, Enable, MakeGroup, Move, Partition, UseNode
 from .controls import Controls
 from .draft import Draft
+from .nodes import Home
 from .refused import Refused
 
 __all__ = ["choose", "chosen", "common_affinity", "cpuset_root", "make_group"]
@@ -87,21 +89,33 @@ def cpuset_root(controls: Controls) -> str:
     return root
 
 
-def make_group(draft: Draft, pid: int, birth: int, root: str, *, processors: int, isolated: bool) -> frozenset[int]:
-    """Add the changes that put a process into a group with processors of its own. Return those.
+def make_group(
+    draft: Draft, pid: int, birth: int, root: str, *, processors: int, isolated: bool, node: Home | None
+) -> frozenset[int]:
+    """Add the changes that put a process into a group of its own. Return the processors that only it has then.
 
-    ``isolated``: also the kernel's own work is to stay away. Raises Refused.
+    ``processors``: how many of its own it gets; 0: it gets memory of its own, on ``node``. ``isolated``: also the
+    kernel's own work is to stay away. Raises Refused.
     """
     controls = draft.controls
     former = _former_group(draft, pid, root)
     mask = common_affinity(controls, pid)
     group = f"{root}/{PREFIX}{draft.id}-{pid}"
-    cpus = chosen(draft, draft.free & mask, processors)
-    kind = _kind(draft, pid, cpus, isolated=isolated)
+    cpus: tuple[int, ...] = ()
+    placed: list[UseNode | Partition] = []
+    if processors:
+        cpus = chosen(draft, draft.free & mask & (node.cpus if node else mask), processors)
+        placed.append(Partition(group, cpus, _kind(draft, pid, cpus, isolated=isolated)))
+    if node is not None:
+        placed.insert(0, UseNode(group, node.node, () if processors else tuple(sorted(node.cpus))))
+        draft.notes.append(
+            f"about {node.elsewhere / (1 << 20):,.0f} of {node.total / (1 << 20):,.0f} MiB of process {pid} move to "
+            f"node {node.node}, which takes a moment"
+        )
     enabled = "cpuset" in (controls.read(f"{root}/cgroup.subtree_control") or "").split()
     if not enabled and not any(isinstance(change, Enable) for change in draft.changes):
         draft.changes.append(Enable(root))
-    draft.changes += [MakeGroup(group), Partition(group, cpus, kind), Move(pid, birth, group, former, root)]
+    draft.changes += [MakeGroup(group), *placed, Move(pid, birth, group, former, root)]
     draft.free -= frozenset(cpus)
     return frozenset(cpus)
 

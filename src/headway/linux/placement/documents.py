@@ -10,7 +10,7 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 
-from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition
+from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition, UseNode
 from .interrupts import Redirect, RedirectNew, parse_mask
 
 __all__ = ["change_of", "document_of"]
@@ -19,6 +19,7 @@ _KINDS = {
     "enable": Enable,
     "make": MakeGroup,
     "partition": Partition,
+    "node": UseNode,
     "move": Move,
     "bind": Bind,
     "redirect": Redirect,
@@ -85,6 +86,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Change]] = {
     "enable": lambda found: Enable(_folder(found, "root")),
     "make": lambda found: MakeGroup(_ours(found)),
     "partition": lambda found: Partition(_ours(found), _cpus(found, "cpus"), _kind(found)),
+    "node": lambda found: UseNode(_ours(found), _number(found, "node", least=0), _cpus(found, "cpus", empty=True)),
     "move": _move,
     "bind": _bind,
     "redirect": _redirect,
@@ -134,8 +136,10 @@ def _ours(found: Mapping[str, Any]) -> str:
     return value
 
 
-def _cpus(found: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def _cpus(found: Mapping[str, Any], name: str, *, empty: bool = False) -> tuple[int, ...]:
     value = found.get(name)
-    if not isinstance(value, list) or not value or not all(type(c) is int and 0 <= c < 65536 for c in value):
+    if not isinstance(value, list) or not (value or empty):
+        raise ValueError(f"{name} is {value!r:.80}")
+    if not all(type(cpu) is int and 0 <= cpu < 65536 for cpu in value):
         raise ValueError(f"{name} is {value!r:.80}")
     return tuple(value)

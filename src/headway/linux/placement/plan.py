@@ -2,7 +2,8 @@
 
 Where control groups (v2) permit it, a process that waits for a processor gets a partition: processors that the kernel
 keeps everybody else off. One that loses time to device interrupts gets that too, isolated where that is possible, and
-the interrupts that arrive on its processors go elsewhere.
+the interrupts that arrive on its processors go elsewhere. One that waits for memory gets its memory on the node where
+its processors are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .controls import Controls
 from .cpuset import common_affinity, cpuset_root, make_group
 from .draft import Draft, PlacementPlan
 from .interrupts import redirections
+from .nodes import Home, home
 from .refused import Refused
 
 __all__ = ["plan"]
@@ -61,6 +63,8 @@ def plan(
         process = _Process(draft, pid, birth, wanted, untouched)
         process.place(root, why_not)
         quiet |= process.quiet()
+        if "memory" in wanted and process.why_no_node:
+            draft.refused.append(f"process {pid} keeps its memory where it is: {process.why_no_node}")
     # An interrupt has one affinity, whatever the number of processes.
     if quiet:
         _redirect(draft, frozenset(quiet), interrupts)
@@ -100,13 +104,18 @@ class _Process:
         self._untouched = untouched
         self._own: frozenset[int] = frozenset()
         """The processors that only the process has."""
+        self.why_no_node = ""
+        """Why its memory stays where it is; empty: it does not."""
 
     def place(self, root: str, why_not: str) -> None:
-        """Give it a group of its own with processors.
+        """Give it a group of its own, with processors, a memory node, or both.
 
         ``root``: that of the control groups; empty: there is none, for the reason ``why_not``.
         """
-        apart = self._wanted.get("partition") or self._wanted["interrupts"]
+        node = self._node()
+        apart = self._wanted.get("partition") or self._wanted.get("interrupts")
+        if apart is None and node is None:
+            return
         try:
             try:
                 if not root:
@@ -116,18 +125,32 @@ class _Process:
                     self._pid,
                     self._birth,
                     root,
-                    processors=apart.processors,
+                    processors=apart.processors if apart else 0,
                     isolated="interrupts" in self._wanted,
+                    node=node,
                 )
             except Refused as reason:
+                self.why_no_node = self.why_no_node or str(reason)
                 if "partition" not in self._wanted:
                     raise
                 self._own = keep_apart(self._draft, self._wanted["partition"], self._untouched, str(reason))
         except Refused as reason:
             if "partition" in self._wanted:
                 self._refuse(f"is left as it is: {reason}")
-            else:
+            elif apart is not None:
                 self._refuse(f"gets no processors of its own: {reason}")
+
+    def _node(self) -> Home | None:
+        """Return the node that its memory is to be on; None: nothing would be won."""
+        memory = self._wanted.get("memory")
+        if memory is None:
+            return None
+        controls = self._draft.controls
+        try:
+            return home(controls, self._pid, common_affinity(controls, self._pid), memory.processors)
+        except Refused as reason:
+            self.why_no_node = str(reason)
+            return None
 
     def quiet(self) -> frozenset[int]:
         """Return the processors that device interrupts are to be kept off for it, after `place`."""

@@ -301,11 +301,16 @@ def test_who_waits_for_memory_that_can_be_divided_has_a_remedy() -> None:
     used = [thread(tid, tid, user=0.5, memory=share) for tid, share in ((50, 0.2), (60, 0.4), (70, 0.01))]
     found = ledger(thread(user=0.4, memory=0.6), *used)
     remedy = Remedy("memory", 4711, 1, (60, 50))
-    advice = advise(found, None, replace(HERE, nodes=2))[0]
-    assert (advice.command, advice.undo) == APPLY
-    assert advice.remedy == remedy
-    assert advice.text.endswith("(2 more threads in 2 more processes (a × 2) alike)")
-    assert "the command shows its plan, and asks" in advice.text
+    mounted = replace(HERE, resctrl=True, resctrl_mounted=True)
+    for where in (mounted, replace(HERE, nodes=2)):
+        advice = advise(found, None, where)[0]
+        assert (advice.command, advice.undo) == APPLY
+        assert advice.remedy == remedy
+        assert advice.text.endswith("(2 more threads in 2 more processes (a × 2) alike)")
+        assert "the command shows its plan, and asks" in advice.text
+    first = advise(found, None, replace(HERE, resctrl=True))[0]
+    assert first.remedy == remedy
+    assert "mount -t resctrl" in (first.command or "")
     assert advise(found, None, HERE)[0].remedy is None
 
 

@@ -1,4 +1,4 @@
-"""A kernel that is not there: control groups, processes, affinities, interrupts and memory nodes.
+"""A kernel that is not there: control groups, processes, affinities, interrupts, memory nodes and resctrl's tree.
 
 It has the rules that plans depend on.
 
@@ -11,6 +11,8 @@ import errno
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.linux.resctrl_tree import ResctrlTree
 
 from headway.linux.placement.controls import Controls
 from headway.linux.procfs.processors import as_list, parse_list
@@ -47,7 +49,7 @@ class Group:
 
 
 class FakeKernel(Controls):
-    def __init__(self, cpus: int = 2, *, mounts: str = MOUNTS) -> None:
+    def __init__(self, cpus: int = 2, *, mounts: str = MOUNTS, resctrl: ResctrlTree | None = None) -> None:
         super().__init__(Path("/nowhere"), Path("/nowhere"))
         self.cpus = frozenset(range(cpus))
         self.root = Group(set(), {"cgroup.controllers": "cpuset cpu pids", "cgroup.subtree_control": "cpu pids"})
@@ -68,17 +70,21 @@ class FakeKernel(Controls):
         self.memory: dict[int, frozenset[int]] = {}
         """The processors of the memory nodes."""
         self.free = 1 << 34
-        self._mounts = mounts
+        self.resctrl = resctrl
+        self._mounts = mounts + (resctrl.mount if resctrl else "")
 
     def add(self, pid: int, group: str = ROOT, *, threads: int = 1, parent: int = 1, kernel: bool = False) -> None:
         rows = {pid + i: (1000 + pid, self.cpus) for i in range(threads)}
+        if self.resctrl:
+            self.resctrl.start(*rows)
         self.table[pid] = Process(1000 + pid, parent, rows, kernel)
         self.all.setdefault(group, Group()).procs.add(pid)
 
     def state(self) -> object:
         """Everything that a plan can change."""
         groups = {name: (sorted(g.procs), g.files.get("cgroup.subtree_control", "")) for name, g in self.all.items()}
-        return groups, {pid: dict(p.threads) for pid, p in self.table.items()}, dict(self.irqs)
+        tree = self.resctrl.state() if self.resctrl else {}
+        return groups, {pid: dict(p.threads) for pid, p in self.table.items()}, dict(self.irqs), tree
 
     def revive(self) -> None:
         """Another observer starts."""
@@ -104,6 +110,8 @@ class FakeKernel(Controls):
     # control groups
 
     def read(self, file: str) -> str | None:
+        if self._is_of_tree(file):
+            return Path(file).read_text().strip() if os.path.isfile(file) else None
         if file.startswith(f"{self.interrupts}/"):
             return self.irqs.get(file.removeprefix(f"{self.interrupts}/"))
         folder, name = os.path.split(file)
@@ -124,6 +132,11 @@ class FakeKernel(Controls):
 
     def write(self, file: str, text: str) -> None:
         self._operation()
+        if self._is_of_tree(file):
+            assert self.resctrl is not None
+            self.resctrl.write(file, text, {tid for process in self.table.values() for tid in process.threads})
+            self._done()
+            return
         if file.startswith(f"{self.interrupts}/"):
             try:
                 self._write_irq(file.removeprefix(f"{self.interrupts}/"), text)
@@ -161,6 +174,9 @@ class FakeKernel(Controls):
             group.files[name] = text
         self._done()
 
+    def _is_of_tree(self, file: str) -> bool:
+        return self.resctrl is not None and (file + "/").startswith(f"{self.resctrl.root}/")
+
     def _write_irq(self, name: str, text: str) -> None:
         if name not in self.irqs:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -182,6 +198,11 @@ class FakeKernel(Controls):
 
     def make(self, folder: str) -> None:
         self._operation()
+        if self._is_of_tree(folder):
+            assert self.resctrl is not None
+            self.resctrl.make(folder)
+            self._done()
+            return
         if folder in self.all:
             raise FileExistsError(errno.EEXIST, "File exists")
         self.all[folder] = Group()
@@ -191,6 +212,11 @@ class FakeKernel(Controls):
 
     def remove(self, folder: str) -> None:
         self._operation()
+        if self._is_of_tree(folder):
+            assert self.resctrl is not None
+            self.resctrl.remove(folder)
+            self._done()
+            return
         if folder not in self.all:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         if self.all[folder].procs:
@@ -199,6 +225,8 @@ class FakeKernel(Controls):
         self._done()
 
     def groups(self, folder: str) -> list[str]:
+        if self._is_of_tree(folder):
+            return sorted(str(path) for path in Path(folder).iterdir() if path.is_dir())
         return sorted(name for name in self.all if os.path.dirname(name) == folder)
 
     def mounts(self) -> str:

@@ -58,3 +58,11 @@ def test_facilities_of_this_machine_have_processors() -> None:
 def test_no_table_brings_it_down(tmp_path_factory: object, raw: bytes) -> None:
     folder = tmp_path_factory.mktemp("m")  # type: ignore[attr-defined]
     facilities(*machine(folder, raw))
+
+
+def test_resctrl_is_mounted_or_not(tmp_path: Path) -> None:
+    proc, sys = machine(tmp_path)
+    assert not facilities(proc, sys).resctrl_mounted
+    (proc / "self").mkdir()
+    (proc / "self/mountinfo").write_text("40 20 0:40 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n")
+    assert facilities(proc, sys).resctrl_mounted

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.linux.kernel import MOUNTS, ROOT, FakeKernel, KilledError
+from tests.linux.resctrl_tree import ResctrlTree
 
 from headway.advice import DeviceInterrupt, Remedy
 from headway.errors import HeadwayError
@@ -20,11 +21,14 @@ from headway.linux.placement.plan import plan
 REMEDY = Remedy("partition", 4711, 1, (50,))
 QUIET = Remedy("interrupts", 4711, 1, ())
 MEMORY = Remedy("memory", 4711, 1, ())
+AMONG = Remedy("memory", 4711, 1, (50,))
 KINDS: dict[str, tuple[Remedy, ...]] = {
     "partition": (REMEDY,),
     "affinity": (REMEDY,),
     "interrupts": (QUIET,),
     "node": (MEMORY,),
+    "cache": (MEMORY,),
+    "neighbours": (AMONG,),
     "everything": (REMEDY, QUIET, MEMORY),
 }
 V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"
@@ -37,7 +41,8 @@ INTERRUPTS = (
 
 
 def kernel(how: str = "partition") -> FakeKernel:
-    found = FakeKernel(mounts=V1 if how == "affinity" else MOUNTS)
+    tree = ResctrlTree() if how in ("cache", "neighbours", "everything") else None
+    found = FakeKernel(mounts=V1 if how == "affinity" else MOUNTS, resctrl=tree)
     found.add(4711, f"{ROOT}/app", threads=3)
     found.add(50, f"{ROOT}/other", threads=2)
     found.irqs = {f"{i.number}/smp_affinity_list": i.affinity for i in INTERRUPTS} | {"default_smp_affinity": "3"}
@@ -294,6 +299,12 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
         {"change": "redirect", "number": 24, "name": "x", "before": "0", "after": []},
         {"change": "redirect new", "before": "zz", "after": [1]},
         {"change": "redirect new", "before": "", "after": [1]},
+        {"change": "schemata", "group": "/r/app", "root": "/r", "before": "", "after": "L3:0=1"},
+        {"change": "schemata", "group": "/etc/headway-x", "root": "/r", "before": "", "after": "L3:0=1"},
+        {"change": "schemata", "group": "/r", "root": "/r", "before": "", "after": "L3:0=x"},
+        {"change": "schemata", "group": "/r", "root": "/r", "before": "", "after": ""},
+        {"change": "assign", "pid": 7, "birth": 1, "name": "x", "group": "/r/app"},
+        {"change": "exclusive", "group": "/r"},
     ],
 )
 def test_a_journal_that_lies_is_refused(tmp_path: Path, change: object) -> None:
@@ -384,3 +395,51 @@ def test_memory_goes_to_the_node_of_the_processors_and_stays_there_after_the_und
     assert (files["cpuset.mems"], files["cpuset.cpus"], files["cpuset.cpus.partition"]) == ("1", "1", "member")
     assert journal.undo(made.id) == []
     assert found.pages(4711) == {1: 4 << 30}
+
+
+def test_a_process_keeps_half_of_the_ways_and_the_others_the_rest(tmp_path: Path) -> None:
+    found = kernel("cache")
+    assert found.resctrl is not None
+    made = planned(found, "cache")
+    Journal(tmp_path, found).apply(made.id, made.changes)
+    (group,) = found.resctrl.groups()
+    assert found.resctrl.tasks(group) == {4711, 4712, 4713}
+    assert found.resctrl.limits(group)["L3"] == {0: 0x003FF, 1: 0x003FF}, "the shared ways are the highest"
+    assert found.resctrl.limits(found.resctrl.root)["L3"] == {0: 0xFFC00, 1: 0xFFC00}
+    assert found.read(f"{group}/mode") == "exclusive"
+
+
+def test_neighbours_that_use_memory_are_confined(tmp_path: Path) -> None:
+    found = kernel("neighbours")
+    assert found.resctrl is not None
+    made = planned(found, "neighbours")
+    Journal(tmp_path, found).apply(made.id, made.changes)
+    (group,) = found.resctrl.groups()
+    assert found.resctrl.tasks(group) == {50, 51}
+    assert found.resctrl.limits(group) == {"L3": {0: 0xFFC00, 1: 0xFFC00}, "MB": {0: 50, 1: 50}}
+    assert found.resctrl.limits(found.resctrl.root)["L3"] == {0: 0xFFFFF, 1: 0xFFFFF}
+
+
+def test_a_division_that_somebody_else_has_changed_stays_so(tmp_path: Path) -> None:
+    found = kernel("cache")
+    assert found.resctrl is not None
+    made = planned(found, "cache")
+    journal = Journal(tmp_path, found)
+    journal.apply(made.id, made.changes)
+    root = found.resctrl.root
+    found.write(f"{root}/schemata", "L3:0=f0000;1=f0000\n")
+    (note,) = journal.undo(made.id)
+    assert note == f"{root}/schemata was changed since, and stays so"
+    assert found.resctrl.limits(root)["L3"] == {0: 0xF0000, 1: 0xF0000}
+    assert found.resctrl.groups() == []
+
+
+def test_what_the_kernel_says_of_a_refused_division_is_passed_on(tmp_path: Path) -> None:
+    found = kernel("cache")
+    assert found.resctrl is not None
+    made = planned(found, "cache")
+    found.resctrl.info["L3"] = {**found.resctrl.info["L3"], "min_cbm_bits": "11"}
+    before = found.state()
+    with pytest.raises(HeadwayError, match=r"the kernel says: Need at least 11 bits in the mask\).*is taken back"):
+        Journal(tmp_path, found).apply(made.id, made.changes)
+    assert found.state() == before

@@ -69,8 +69,9 @@ def test_where_nothing_would_be_won_the_reason_is_given(
     made = plan([MEMORY], found)
     assert made.changes == ()
     (refused,) = made.refused
-    assert refused.startswith("process 4711 keeps its memory where it is: ")
+    assert refused.startswith("process 4711 shares memory and cache as before: ")
     assert why in refused
+    assert "resctrl is not mounted" in refused
 
 
 def test_a_plan_for_a_node_says_every_file_and_value() -> None:

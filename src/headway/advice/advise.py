@@ -182,10 +182,11 @@ def _memory(share: str, thread: Thread, where: Facilities, contentions: Callable
     found = f"{share}waiting for memory"
     if not (where.resctrl or where.nodes > 1):
         return of_pattern(found, patterns.SHARED_CACHE)
-    if where.resctrl:
-        return of_pattern(found, patterns.CACHE_DIVIDED)
+    helps = of_pattern(found, patterns.CACHE_DIVIDED if where.resctrl else patterns.NODES)
     remedy = contentions().remedy(thread, "memory") if where.processors else None
-    return applied(of_pattern(found, patterns.NODES), remedy)
+    if where.resctrl and not where.resctrl_mounted:
+        return replace(helps, remedy=remedy)  # the command that mounts it comes first
+    return applied(helps, remedy)
 
 
 def _polling(share: str, thread: Thread) -> Helps:

@@ -32,3 +32,5 @@ class Facilities:
     resctrl: bool = False
     """Whether the shared cache or the memory bandwidth can be divided (Linux's resctrl)."""
     interrupts: tuple[DeviceInterrupt, ...] = ()
+    resctrl_mounted: bool = False
+    """Whether the files of resctrl are there."""

@@ -31,7 +31,7 @@ class Remedy:
     """A remedy for a process: what a program can do from outside.
 
     ``action`` is ``partition`` (give it processors of its own), ``interrupts`` (keep the interrupts of devices, and
-    other work of the kernel, off its processors) or ``memory`` (have its memory on one node).
+    other work of the kernel, off its processors) or ``memory`` (give it a part of the memory or the cache of its own).
     """
 
     action: str

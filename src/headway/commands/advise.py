@@ -36,7 +36,7 @@ __all__ = ["command"]
 _SECONDS = 5.0
 """Seconds of measuring without -d and without a command."""
 _NOTHING = (
-    "nothing to apply: none of these processes waits for a processor behind others, for memory on another node, or "
+    "nothing to apply: none of these processes waits for a processor behind others, for memory that can be divided, or "
     "for interrupts that can go elsewhere"
 )
 _LAST = "-"
@@ -96,7 +96,7 @@ def command(
     --apply is for processes of -p. Those that wait for a processor while other threads run get processors of their own:
     by a cpuset partition, or, where control groups allow none, by processor affinity, which needs -a to know the other
     threads. Device interrupts are kept off the processors of those that lose time to them. Those that wait for memory
-    get their memory on one NUMA node. Every file and
+    get their memory on one NUMA node, and a part of the shared cache, as far as the machine has them. Every file and
     value is shown before it is written.
     """
     if print_thresholds:

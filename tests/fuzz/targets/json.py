@@ -41,8 +41,10 @@ class JsonTarget(TextsTarget):
         """Return a document of each kind, and one of a program that ends."""
         texts = [dumps(to_document(_ledger(0, 1000))), document(1_000_000).text(), _baseline()]
         machine = kernel("everything")
+        assert machine.resctrl is not None
         with patch("secrets.token_hex", return_value="3242fb"):
             plan = json.dumps([document_of(change) for change in planned(machine, "everything").changes])
+        plan = plan.replace(machine.resctrl.root, "/sys/fs/resctrl")
         two = "\n".join(dumps(to_document(_ledger(at, at + 1000))) for at in (0, 1000))
         return [bytes([kind]) + text.encode() for kind, text in (*enumerate((*texts, plan)), (0, two))]
 

@@ -15,7 +15,7 @@ from .cpuset import chosen
 from .draft import Draft
 from .refused import Refused
 
-__all__ = ["keep_apart"]
+__all__ = ["keep_apart", "movable_neighbours"]
 
 
 def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) -> frozenset[int]:
@@ -24,12 +24,7 @@ def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) 
     ``why_not``: why it cannot have a partition. Raises Refused.
     """
     controls = draft.controls
-    neighbours: dict[int, None] = {}
-    for tid in remedy.neighbours:
-        pid = controls.process_of(tid)
-        if pid is None or pid in untouched or pid in (1, remedy.pid) or controls.is_kernel_thread(pid):
-            continue
-        neighbours[pid] = None
+    neighbours = movable_neighbours(controls, remedy, untouched)
     if not neighbours:
         raise Refused(
             f"{why_not}; and without knowing who it waits for, binding it to a processor would not help: "
@@ -45,6 +40,17 @@ def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) 
     draft.changes += [*theirs, mine]
     draft.free -= cpus
     return cpus
+
+
+def movable_neighbours(controls: Controls, remedy: Remedy, untouched: Set[int]) -> tuple[int, ...]:
+    """Return the processes of the neighbours that a plan may change."""
+    found: dict[int, None] = {}
+    for tid in remedy.neighbours:
+        pid = controls.process_of(tid)
+        if pid is None or pid in untouched or pid in (1, remedy.pid) or controls.is_kernel_thread(pid):
+            continue
+        found[pid] = None
+    return tuple(found)
 
 
 def _bind(controls: Controls, pid: int, rule: Callable[[frozenset[int]], frozenset[int]]) -> Bind | None:

@@ -11,7 +11,9 @@ from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 
 from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition, UseNode
+from .division import Assign, Exclusive, Schemata
 from .interrupts import Redirect, RedirectNew, parse_mask
+from .resctrl import parse_schemata
 
 __all__ = ["change_of", "document_of"]
 
@@ -24,6 +26,9 @@ _KINDS = {
     "bind": Bind,
     "redirect": Redirect,
     "redirect new": RedirectNew,
+    "schemata": Schemata,
+    "assign": Assign,
+    "exclusive": Exclusive,
 }
 
 
@@ -82,6 +87,16 @@ def _redirect_new(found: Mapping[str, Any]) -> RedirectNew:
     return RedirectNew(before, _cpus(found, "after"))
 
 
+def _schemata(found: Mapping[str, Any]) -> Schemata:
+    before, after = _text(found, "before", empty=True), _text(found, "after")
+    parse_schemata(before)
+    parse_schemata(after)
+    group, root = _folder(found, "group"), _folder(found, "root")
+    if group != root and not (os.path.dirname(group) == root and os.path.basename(group).startswith(PREFIX)):
+        raise ValueError(f"group is {group!r:.80}")
+    return Schemata(group, root, before, after)
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Change]] = {
     "enable": lambda found: Enable(_folder(found, "root")),
     "make": lambda found: MakeGroup(_ours(found)),
@@ -91,6 +106,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Change]] = {
     "bind": _bind,
     "redirect": _redirect,
     "redirect new": _redirect_new,
+    "schemata": _schemata,
+    "assign": lambda found: Assign(_number(found, "pid"), _number(found, "birth"), _name(found), _ours(found)),
+    "exclusive": lambda found: Exclusive(_ours(found)),
 }
 
 
@@ -101,9 +119,9 @@ def _number(found: Mapping[str, Any], name: str, *, least: int = 1) -> int:
     return value
 
 
-def _text(found: Mapping[str, Any], name: str) -> str:
+def _text(found: Mapping[str, Any], name: str, *, empty: bool = False) -> str:
     value = found.get(name)
-    if not isinstance(value, str) or not value or "\0" in value:
+    if not isinstance(value, str) or not (value or empty) or "\0" in value:
         raise ValueError(f"{name} is {value!r:.80}")
     return value
 

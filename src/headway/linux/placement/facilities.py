@@ -7,6 +7,7 @@ from pathlib import Path
 
 from headway.advice import DeviceInterrupt, Facilities
 from headway.errors import HeadwayError
+from headway.linux.procfs.mounts import mounts
 from headway.linux.procfs.processors import online, parse_list
 
 __all__ = ["facilities"]
@@ -26,7 +27,11 @@ def facilities(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Faciliti
         nodes = len(parse_list((sys / "devices/system/node/online").read_text()))
     except (OSError, HeadwayError):
         nodes = 1
-    return Facilities(online(sys / "devices/system/cpu"), nodes, resctrl, _interrupts(proc))
+    try:
+        mounted = any(mount.kind == "resctrl" for mount in mounts(proc))
+    except OSError:
+        mounted = False
+    return Facilities(online(sys / "devices/system/cpu"), nodes, resctrl, _interrupts(proc), mounted)
 
 
 def _interrupts(proc: Path) -> tuple[DeviceInterrupt, ...]:

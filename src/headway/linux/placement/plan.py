@@ -3,7 +3,7 @@
 Where control groups (v2) permit it, a process that waits for a processor gets a partition: processors that the kernel
 keeps everybody else off. One that loses time to device interrupts gets that too, isolated where that is possible, and
 the interrupts that arrive on its processors go elsewhere. One that waits for memory gets its memory on the node where
-its processors are.
+its processors are, and a part of the cache of its own, as far as the machine has them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from headway.advice import DeviceInterrupt, Remedy
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 
-from .affinity import keep_apart
+from .affinity import keep_apart, movable_neighbours
 from .controls import Controls
 from .cpuset import common_affinity, cpuset_root, make_group
+from .division import division
 from .draft import Draft, PlacementPlan
 from .interrupts import redirections
 from .nodes import Home, home
@@ -54,6 +55,7 @@ def plan(
     for remedy in remedies:
         processes.setdefault(remedy.pid, {}).setdefault(remedy.action, remedy)
     quiet: set[int] = set()
+    memory: dict[Remedy, str] = {}
     for pid, wanted in processes.items():
         try:
             birth = _movable(pid, controls, untouched)
@@ -63,11 +65,13 @@ def plan(
         process = _Process(draft, pid, birth, wanted, untouched)
         process.place(root, why_not)
         quiet |= process.quiet()
-        if "memory" in wanted and process.why_no_node:
-            draft.refused.append(f"process {pid} keeps its memory where it is: {process.why_no_node}")
-    # An interrupt has one affinity, whatever the number of processes.
+        if "memory" in wanted:
+            memory[wanted["memory"]] = process.why_no_node
+    # An interrupt has one affinity and a cache one division, whatever the number of processes.
     if quiet:
         _redirect(draft, frozenset(quiet), interrupts)
+    if memory:
+        _divide(draft, memory, untouched)
     return draft.done()
 
 
@@ -83,6 +87,22 @@ def _redirect(draft: Draft, quiet: frozenset[int], interrupts: Sequence[DeviceIn
         draft.changes += redirections(interrupts, quiet, others, controls)
     except (Refused, HeadwayError, ValueError) as reason:
         draft.refused.append(f"device interrupts stay where they are: {reason}")
+
+
+def _divide(draft: Draft, memory: Mapping[Remedy, str], untouched: Set[int]) -> None:
+    """Give processes a part of the cache of their own. The values are empty if their memory gets a node of its own."""
+    controls = draft.controls
+    pids = [remedy.pid for remedy in memory]
+    neighbours = {pid: None for remedy in memory for pid in movable_neighbours(controls, remedy, untouched)}
+    try:
+        changes, notes = division(controls, draft.id, pids, [pid for pid in neighbours if pid not in pids])
+    except Refused as reason:
+        for remedy, why_no_node in memory.items():
+            if why_no_node:
+                draft.refused.append(f"process {remedy.pid} shares memory and cache as before: {why_no_node}; {reason}")
+    else:
+        draft.changes += changes
+        draft.notes += notes
 
 
 def _movable(pid: int, controls: Controls, untouched: Set[int]) -> int:

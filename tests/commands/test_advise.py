@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from headway.advice import advise
+from headway.advice import Facilities, advise
+from headway.commands.advise import _planned
 from headway.model import Cell, Ledger, Overhead, Processor, Thread, Window
 from headway.views.json import dumps, schema, to_document
 
@@ -153,6 +155,18 @@ def test_a_process_without_neighbours_has_nothing_to_apply(busy: int) -> None:
     assert "nothing to apply" in done.stderr
 
 
+def test_polling_is_said_to_be_the_programs_own_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = {"user": Cell(SECOND // 2), "poll.epoll_wait": Cell(SECOND // 2)}
+    threads = tuple(Thread(pid, pid, "worker", 0, 0, None, SECOND, SECOND, cells) for pid in (4711, 50))
+    ledger = Ledger("bpf", Window(0, SECOND), threads)
+    assert _planned(ledger, advise(ledger, by_process=True), [4711], Facilities()) is None
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("polling can only be stopped in the program: --apply does nothing about it")
+    assert "nothing to apply" in said
+    _planned(ledger, advise(ledger, by_process=True), [60], Facilities())
+    assert "polling" not in capsys.readouterr().err
+
+
 def on_terminal(*words: str, **environment: str) -> str:
     """Everything that is printed on a terminal of 80 columns, with no for an answer to every question."""
     pid, fd = pty.fork()
@@ -197,6 +211,34 @@ def test_a_plan_is_shown_and_nothing_is_changed_without_a_yes() -> None:
             assert "is left as it is" in text
         dry = run("advise", "--dry-run", "-p", pids, "-d", "1")
         assert "do it?" not in dry.stderr
+        assert [os.sched_getaffinity(p.pid) for p in started] == before
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.kernel
+def test_a_plan_is_applied_measured_again_and_taken_back() -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two processors")
+    count = len(os.sched_getaffinity(0)) + 1
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        before = [os.sched_getaffinity(p.pid) for p in started]
+        done = run("advise", "--apply", "--yes", "-a", "-p", str(started[0].pid), "-d", "1")
+        if "is left as it is" in done.stderr:
+            pytest.skip(done.stderr.splitlines()[-1])
+        assert done.returncode == 0, done.stderr
+        (name,) = re.findall(r"done; to undo: headway advise --undo ([0-9a-f]+)", done.stderr)
+        try:
+            assert f"process {started[0].pid} (" in done.stderr
+            assert "of the time it could run: before, after" in done.stderr
+            assert [os.sched_getaffinity(p.pid) for p in started] != before
+            assert all(len(line) <= 80 for line in done.stderr.splitlines())
+        finally:
+            undone = run("advise", "--undo", name)
+        assert undone.stderr == f"plan {name} is undone\n"
         assert [os.sched_getaffinity(p.pid) for p in started] == before
     finally:
         for process in started:

@@ -1,8 +1,19 @@
 """Advice: the policy over the figures that says what would help, its thresholds and its remedies."""
 
 from .advise import Advice, advise
+from .effect import Effect, effect
 from .facilities import DeviceInterrupt, Facilities
 from .remedy import Remedy
 from .thresholds import MAX_REMARKS, Thresholds
 
-__all__ = ["MAX_REMARKS", "Advice", "DeviceInterrupt", "Facilities", "Remedy", "Thresholds", "advise"]
+__all__ = [
+    "MAX_REMARKS",
+    "Advice",
+    "DeviceInterrupt",
+    "Effect",
+    "Facilities",
+    "Remedy",
+    "Thresholds",
+    "advise",
+    "effect",
+]

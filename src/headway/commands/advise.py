@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TextIO
 
 import click
 
-from headway.advice import MAX_REMARKS, Advice, Facilities, Thresholds, advise
+from headway.advice import MAX_REMARKS, Advice, Facilities, Thresholds, advise, effect
 from headway.advice.threshold_files import defaults_text, load_thresholds
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options, thresholds_option
@@ -97,7 +97,7 @@ def command(
     by a cpuset partition, or, where control groups allow none, by processor affinity, which needs -a to know the other
     threads. Device interrupts are kept off the processors of those that lose time to them. Those that wait for memory
     get their memory on one NUMA node, and a part of the shared cache, as far as the machine has them. Every file and
-    value is shown before it is written.
+    value is shown before it is written. headway measures again afterwards.
     """
     if print_thresholds:
         click.echo(defaults_text(), nl=False)
@@ -134,6 +134,7 @@ def command(
         found = _planned(ledger, advice, wanted.pids, here)
         if found is not None and not dry_run and _agreed(yes):
             _do(found)
+            _compare(found, ledger, lambda: _observe(wanted, (), seconds, quiet=True).ledger)
     end_as(status)
 
 
@@ -247,6 +248,24 @@ def _do(found: PlacementPlan) -> None:
             there, total = pages.get(change.node, 0) >> 20, sum(pages.values()) >> 20
             notes.append(f"{there:,} of {total:,} MiB of process {pids[change.group]} are on node {change.node} now")
     _say(sys.stderr, [f"done; to undo: headway advise --undo {found.id}", *notes])
+
+
+def _compare(found: PlacementPlan, before: Ledger, again: Callable[[], Ledger]) -> None:
+    """Measure once more, and show what the plan did for each process that it was made for."""
+    from headway.views.effect import what_changed
+
+    _say(sys.stderr, ["measuring again ..."])
+    try:
+        after = again()
+    except HeadwayError as error:
+        _say(sys.stderr, [f"what it did is not known: {error}"])
+        return
+    for pid in found.pids:
+        seen = effect(pid, before, after)
+        if seen is None:
+            _say(sys.stderr, [f"process {pid} did not run in both measurements: what the plan did is not known"])
+        else:
+            _print(sys.stderr, partial(what_changed, seen))
 
 
 def _undo(name: str) -> None:

@@ -16,6 +16,8 @@ class PlacementPlan:
 
     id: str
     changes: tuple[Change, ...] = ()
+    pids: tuple[int, ...] = ()
+    """The processes that it is made for."""
     notes: tuple[str, ...] = ()
     """What the user should know before agreeing."""
     refused: tuple[str, ...] = ()
@@ -30,10 +32,12 @@ class Draft:
     controls: Controls
     free: frozenset[int]
     """The processors that no part of the plan has taken yet."""
+    pids: tuple[int, ...]
+    """The processes that the plan is made for."""
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
     def done(self) -> PlacementPlan:
         """Return the plan."""
-        return PlacementPlan(self.id, tuple(self.changes), tuple(self.notes), tuple(self.refused))
+        return PlacementPlan(self.id, tuple(self.changes), self.pids, tuple(self.notes), tuple(self.refused))

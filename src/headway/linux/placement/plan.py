@@ -41,7 +41,7 @@ def plan(
     ``myself``: processes that must be left alone (headway, and the processes that it was started from).
     ``interrupts``: those of devices, with how often they arrived while the processes were measured.
     """
-    draft = Draft(secrets.token_hex(3), controls, controls.online())
+    draft = Draft(secrets.token_hex(3), controls, controls.online(), tuple(dict.fromkeys(r.pid for r in remedies)))
     untouched = frozenset(myself)
     try:
         root, why_not = cpuset_root(controls), ""

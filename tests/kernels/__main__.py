@@ -24,6 +24,11 @@ NAMES = [kernel.name for kernel in KERNELS]
 COUNTING = "-cpu neoverse-n1 -icount shift=0,sleep=off"
 """A processor that counters.toml knows, of which every instruction takes one nanosecond and one cycle."""
 
+NODES = ("1536M,cpus=0-1", "1536M,cpus=2-3")
+"""Two memory nodes, with two processors each."""
+DISK = "-blockdev driver=null-co,node-name=disk,size=67108864,read-zeroes=on -device virtio-blk-pci,drive=disk"
+"""A disk with a queue for each processor, whose interrupts the kernel manages."""
+
 
 @click.command()
 @click.option("--kernel", "kernels", multiple=True, type=click.Choice(NAMES), help="Only this one; may be repeated.")
@@ -31,6 +36,7 @@ COUNTING = "-cpu neoverse-n1 -icount shift=0,sleep=off"
 @click.option("--processors", default="1,4,8", show_default=True, help="How many processors the guests have.")
 @click.option("--gate", is_flag=True, help="Only load every shape, and measure one program.")
 @click.option("--counters", is_flag=True, help="Count by an emulated arm64 PMU instead (tests/kernels/counters.py).")
+@click.option("--placement", is_flag=True, help="Apply and undo plans instead (tests/kernels/placement.py).")
 @click.option("--task", "tasks", multiple=True, help="Only this task; may be repeated.")
 @click.option("--jobs", default=2, show_default=True, help="How many guests run at once; each takes one processor.")
 @click.option("--python", default=sys.executable, help="The interpreter that has headway installed.")
@@ -47,6 +53,7 @@ def main(
     processors: str,
     gate: bool,
     counters: bool,
+    placement: bool,
     tasks: Sequence[str],
     jobs: int,
     python: str,
@@ -61,6 +68,8 @@ def main(
     chosen = [kernel for kernel in KERNELS if kernel.name in (kernels or NAMES)]
     if counters:
         chosen, processors = [kernel for kernel in chosen if kernel.architecture == "arm64"], "1"
+    if placement:
+        chosen, processors = [kernel for kernel in chosen if kernel.machine == platform.machine()], "4"
     guests: list[Guest] = []
     for kernel in [Kernel(image.name, "", "amd64")] if image else chosen:
         try:
@@ -71,11 +80,18 @@ def main(
             click.echo(f"kernel {kernel.name}: skipped, because {why}")
             continue
         guests += [
-            Guest(found, int(number), root, qemu_options=COUNTING if counters else "")
+            Guest(
+                found,
+                int(number),
+                root,
+                nodes=NODES if placement else (),
+                qemu_options=COUNTING if counters else DISK if placement else "",
+            )
             for number in processors.split(",")
         ]
-    module = "counters" if counters else "guest"
-    what = list(tasks) or ([] if counters else ["gate" if gate else "all"])
+    apart = "counters" if counters else "placement" if placement else None
+    module = apart or "guest"
+    what = list(tasks) or ([] if apart else ["gate" if gate else "all"])
     with ThreadPoolExecutor(jobs) as pool:
         results = list(pool.map(lambda guest: _run(guest, f"tests.kernels.{module}", what, Path(python)), guests))
     passed, failed = 0, 0
@@ -85,7 +101,11 @@ def main(
             click.echo(f"{guest.image.release} × {guest.processors}: {line}")
         failed += len(wrong)
         passed += sum(found.get("verdict") == "exact" for found in result.findings)
-    if write and not counters:
+    if apart:
+        for guest, result in zip(guests, results, strict=True):
+            for row in result.findings[1:]:
+                click.echo(f"{guest.image.release}: {row['task']}: {row['verdict']} {row.get('figures') or ''}")
+    if write and not apart:
         runs = load()
         for result in results:
             if result.findings:

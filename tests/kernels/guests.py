@@ -56,6 +56,8 @@ class Guest:
     root: Root | None = None
     """Its root directory, and the Python there; None: the host's."""
     memory: str = "3G"
+    nodes: tuple[str, ...] = ()
+    """Its memory nodes, as virtme-ng has them (``1G,cpus=0-1``); their sizes add up to ``memory``. Empty: one."""
     qemu_options: str = ""
     """More of them; of two that contradict each other QEMU takes the later."""
 
@@ -94,6 +96,7 @@ class Guest:
         environment = {**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"}  # it calls commands beside it
         command = [str(vng), "--verbose", "--run", str(self.image.vmlinuz)]
         command += ["--cpus", str(self.processors), "--memory", self.memory, "--disable-kvm"]
+        command += [word for node in self.nodes for word in ("--numa", node)]
         command += ["--rwdir", str(folder), "--user", "root"] if self.root is None else self._foreign(folder, project)
         command += [f"--qemu-opts={ACCELERATOR} {self.qemu_options}".rstrip(), "--", str(script)]
         with console.open("wb") as written:

@@ -561,6 +561,21 @@ def test_the_machine_has_no_shell() -> None:
     assert advice.command is None
 
 
+def test_polling_that_the_machines_latch_saw_is_not_the_programs_mark() -> None:
+    saw = Cause("poll.block", Behind.OBJECT, "status register 0x10010010", SECOND // 2, 64)
+    (advice,) = advise(ledger(replace(thread(user=0.5, poll__block=0.5), causes=(saw,)), source="machine"))
+    assert advice.text == (
+        "100% of the lost time is polling, most in poll.block (the poll latch saw status register 0x10010010 not "
+        "ready, 64 times): let the device's interrupt say when it is ready, and do something else, or wait off the "
+        "processor, until then"
+    )
+    (advice,) = advise(ledger(thread(user=0.5, poll__block=0.5), source="machine"))
+    assert "as the program marks it" in advice.text
+    of_machine = replace(ledger(thread(user=0.5, poll__block=0.5), source="recording"), time_unit="cycles")
+    (advice,) = advise(of_machine)
+    assert "most in poll.block: " in advice.text, "a recording does not tell the latch from a mark"
+
+
 @given(ledgers())
 def test_advice_is_bounded_worst_first_and_about_threads_that_are_there(found: Ledger) -> None:
     everything = advise(found, Thresholds(most=1000))

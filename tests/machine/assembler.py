@@ -414,7 +414,7 @@ class Bench:
 
     def ledger(self) -> Ledger:
         p = self.processor
-        names = name_states(NumberNames(), self.config.ranges)
+        names = name_states(NumberNames(), self.config.ranges, self.config.polls)
         return ledger_of(p.threads(), p.processors(), until=p.now, names=names, losses=p.losses)
 
 

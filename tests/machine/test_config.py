@@ -11,7 +11,20 @@ from tests.machine.sentences import given_or_sentence
 
 from headway import Cache, Machine
 from headway.errors import HeadwayError
-from headway.machine.config import L2, BlockDevice, Config, ConfigPart, ExternalInterrupt, Range, Script, Smi, Uart
+from headway.machine.config import (
+    ANY,
+    L2,
+    STATUS_REGISTERS,
+    BlockDevice,
+    Config,
+    ConfigPart,
+    ExternalInterrupt,
+    Range,
+    Script,
+    Smi,
+    StatusRegister,
+    Uart,
+)
 from headway.machine.fields import Choice, ConfigError, Number, Size, Switch, Text
 
 text = st.text(st.characters(codec="utf-8"), max_size=30)
@@ -60,6 +73,19 @@ ranges = st.lists(
     max_size=5,
     unique_by=lambda part: part.name,
 )
+polls = st.lists(
+    st.builds(
+        lambda name, place, mask, ready: StatusRegister(
+            name=name, address=0x0C00_0000 + 4 * place, mask=mask, ready=ready if ready == ANY else ready & mask
+        ),
+        st.sampled_from(["", "a", "uart_rx", "x.y:z"]),
+        st.integers(0, 31),
+        st.integers(1, 0xFFFF_FFFF),
+        st.just(ANY) | st.integers(0, 0xFFFF_FFFF),
+    ),
+    max_size=4,
+    unique_by=lambda part: part.address,
+).map(tuple)
 scripts = st.lists(st.builds(Script, st.integers(0, 1 << 40), text), max_size=3).map(tuple)
 configs = st.builds(
     lambda **found: Config(**found),
@@ -77,6 +103,7 @@ configs = st.builds(
         max_size=3,
     ),
     ranges=ranges,
+    polls=polls,
 )
 
 
@@ -111,6 +138,18 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert (config.l1d.size, config.l1d.ways, config.l1d.line, config.l1d.write) == (16 << 10, 4, 32, "back")
     assert config.l2 is None
     assert L2().hit == 10
+
+
+def test_the_status_registers_are_those_of_the_devices_unless_others_are_given() -> None:
+    assert Config().polls == STATUS_REGISTERS
+    assert [(part.state, part.address) for part in STATUS_REGISTERS] == [
+        ("poll.uart_rx", 0x1000_0004),
+        ("poll.uart_tx", 0x1000_000C),
+        ("poll.block", 0x1001_0010),
+    ]
+    (only,) = Config.from_text("[[polls]]\naddress = 0x0C00_1000\nmask = 2\nready = 2").polls
+    assert (only.state, only.mask, only.ready) == ("poll.0xc001000", 2, 2)
+    assert Config.from_text("polls = []").polls == ()
 
 
 @given(st.sampled_from(["16KiB", "16 KiB", "16384", "16384B"]))
@@ -152,6 +191,36 @@ def test_a_size_may_be_text(words: str) -> None:
         ('[[ranges]]\nname = "x"', "ranges[0].end", "give more than start (0x0), or a symbol"),
         ('[[ranges]]\nname = "x"\nsymbol = "f"\nend = 2', "ranges[0].symbol", "give one or the other"),
         ('[[ranges]]\nname = "x"\nend = 2\n' * 2, "ranges[1].name", "as that of another"),
+        ("[[polls]]\nmask = 1", "polls[0].address", "is missing: there must be address"),
+        ("[[polls]]\naddress = 0x80000000", "polls[0].address", "is 0x80000000: give that of a device register"),
+        ("[[polls]]\naddress = 0x10000006", "polls[0].address", "is 0x10000006: give that of a device register"),
+        ("[[polls]]\naddress = 0x1002_0018", "polls[0].address", "is 0x10020018: give that of a device register"),
+        ("[[polls]]\naddress = -4", "polls[0].address", "from 0x0 to 0xffffffff"),
+        ("[[polls]]\naddress = 0x10000004\nmask = 0", "polls[0].mask", "from 0x1 to 0xffffffff"),
+        (
+            "[[polls]]\naddress = 0x10000004\nmask = 3\nready = 4",
+            "polls[0].ready",
+            "is 0x4, which the bits of mask (0x3) never have",
+        ),
+        (
+            '[[polls]]\naddress = 0x10000004\nready = "all"',
+            "polls[0].ready",
+            """is 'all': give "any", or a whole number from 0x0 to 0xffffffff""",
+        ),
+        ("[[polls]]\naddress = 0x10000004\nready = true", "polls[0].ready", "is true"),
+        ('[[polls]]\naddress = 0x10000004\nname = "a b"', "polls[0].name", "give a word of letters"),
+        ("[[polls]]\naddress = 0x10000004\n" * 2, "polls[1].address", "as that of another"),
+        (
+            "".join(f"[[polls]]\naddress = {0x0C00_0000 + 4 * n}\n" for n in range(8)),
+            "polls",
+            "has 8 names: give 7 at most; registers may share one",
+        ),
+        (
+            "".join(f'[[polls]]\nname = "a"\naddress = {0x0C00_0000 + 4 * n}\n' for n in range(33)),
+            "polls",
+            "has 33 entries: give 32 at most",
+        ),
+        ("polls = 3", "polls", "give tables [[polls]]"),
         ("[smi]\nat = 1\nticks = 10\nevery = 10", "smi.every", "more than the 10 ticks"),
         ("[block]\nsave = true", "block.save", "nothing to write back to"),
         ('[[uart.script]]\ntext = "x"', "uart.script[0].at", "is missing"),

@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.machine.config import Range
+from headway.machine.config import STATUS_REGISTERS, Range
 from headway.machine.image import NumberNames
 from headway.machine.ledger import EVENTS, RawCell, RawThread, ledger_of
-from headway.machine.states import name_states
-from headway.model import violations
+from headway.machine.states import name_states, polled_registers
+from headway.model import Behind, Cause, violations
 
 UNTIL = 10_000
 NAMES = name_states(NumberNames(tags={1: "copy"}), [Range("copy", end=4, kind="noneffective")])
@@ -52,6 +52,18 @@ def test_every_run_becomes_a_ledger_that_keeps_the_laws(raw: list[RawThread], ha
         assert indices.mpi_external is not None
         assert indices.mpi is not None
         assert 0 <= indices.mpi_external <= indices.mpi <= indices.rpi
+
+
+def test_what_the_poll_latch_saw_is_the_cause_of_polling() -> None:
+    """A region that the program marks by the same name is not the latch's."""
+    names = name_states(NumberNames(polls={1: "block"}))
+    marked, latched = (97, 4, 4, 2, 1, 0, 0, 0, (0,) * 7), (122, 6, 6, 3, 2, 0, 0, 0, (0,) * 7)
+    raw: RawThread = (1, b"t", 0, 10, False, [marked, latched])
+    ledger = ledger_of([raw], [], until=10, names=names, losses={}, polled=polled_registers(STATUS_REGISTERS))
+    (thread,) = ledger.threads
+    assert thread.states["poll.block"].time == 10
+    assert thread.causes == (Cause("poll.block", Behind.OBJECT, "status register 0x10010010", 6, 2),)
+    assert violations(ledger) == []
 
 
 def test_the_kernel_and_a_range_may_share_a_name() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.machine.config import Pipeline, ProgressUnitConfig, Range, Script, Tlb, Uart
+from headway.machine.config import ANY, Pipeline, ProgressUnitConfig, Range, Script, StatusRegister, Tlb, Uart
 from headway.model import violations
 
 from .assembler import (
@@ -38,6 +38,7 @@ from .assembler import (
     Org,
     addi,
     beq,
+    blt,
     csrr,
     csrw,
     csrwi,
@@ -362,6 +363,53 @@ def test_the_other_status_registers_poll_too() -> None:
     assert (bench.x(A2), bench.x(S10)) == (0, 122)
 
 
+WORD = st.integers(0, 0xFFFF_FFFF)
+
+
+@settings(deadline=None)
+@given(value=WORD, mask=st.integers(1, 0xFFFF_FFFF), bits=st.none() | WORD, same=st.booleans())
+def test_a_register_is_ready_as_its_entry_says(value: int, mask: int, bits: int | None, same: bool) -> None:
+    ready = ANY if bits is None else (value if same else bits) & mask
+    register = StatusRegister(name="sector", address=0x1001_0000, mask=mask, ready=ready)
+    bench = Bench(
+        li2(S0, 0x1001_0000), li2(A1, value), sw(A1, S0), lw(A2, S0), csrr(S11, HWLATCH), csrr(S10, HWSTATE), HALT,
+        polls=(register,),
+    ).run()  # fmt: skip
+    is_ready = bool(value & mask) if bits is None else value & mask == ready
+    assert bench.x(A2) == value
+    assert (bench.x(S11), bench.x(S10)) == ((0, 0) if is_ready else (2, 120))
+
+
+def test_every_name_of_status_registers_is_a_state() -> None:
+    """Up to seven names; registers that share one share its state."""
+    polls = tuple(StatusRegister(name=f"line{n}", address=0x0C00_0004 + 4 * n) for n in range(7))
+    polls += (StatusRegister(name="line3", address=0x0C00_0004 + 28),)
+    for n, number in enumerate([120, 121, 122, 124, 125, 126, 127, 124]):
+        bench = Bench(
+            li2(S0, 0x0C00_0004 + 4 * n), lw(A2, S0), csrr(S11, HWLATCH), csrr(S10, HWSTATE), HALT, polls=polls
+        ).run()
+        assert (bench.x(S11), bench.x(S10)) == (2, number)
+        (hart,) = bench.ledger().processors
+        assert hart.states[f"poll.line{n if n < 7 else 3}"].count == 1
+        assert violations(bench.ledger()) == []
+
+
+def test_the_unready_value_of_a_register_is_known_too() -> None:
+    """The highest bit of RXDATA is set while there is no byte."""
+    entry = StatusRegister(name="byte", address=0x1000_0000, mask=0x8000_0000, ready=0)
+    program: list[Item] = [li2(S0, 0x1000_0000), Label("again"), lw(A2, S0), blt(A2, ZERO, "again"), NOP, NOP, HALT]
+    bench = Bench(*program, uart=Uart(script=(Script(1000, "a"),)), polls=(entry,)).run()
+    assert bench.x(A2) == ord("a")
+    # From behind the first cycle of the first load, which is the third instruction, to that of the last one.
+    assert bench.states()[120].cycles == -(-(1000 - 2) // ROUND) * ROUND
+
+
+def test_without_status_registers_nothing_polls() -> None:
+    bench = Bench(POLLING, uart=Uart(script=(Script(1000, "a"),)), polls=()).run()
+    assert "iopc" not in counts(bench)
+    assert not any(state.startswith("poll") for state in bench.ledger().processors[0].states)
+
+
 def test_a_status_check_in_a_handler_leaves_the_poll_latch_alone() -> None:
     program: list[Item] = [
         la(T0, "on"),
@@ -456,6 +504,15 @@ def test_the_mark_and_the_poll_latch_go_with_the_thread() -> None:
     assert bench.word(BLOCK_A + 68) == 0x302
     assert bench.word(BLOCK_A + 72) == 120
     assert [bench.x(n) for n in (A0, A1, A3, A4, A5)] == [0, 0, 0x302, 2, 67]
+
+
+@pytest.mark.parametrize(("latch", "kept"), [(120, 120), (122, 122), (123, 0), (124, 0), (127, 0), (64, 0), (300, 0)])
+def test_a_block_with_a_latch_of_no_status_register_comes_without_it(latch: int, kept: int) -> None:
+    bench = with_blocks(
+        li2(T0, latch), sw(T0, S0, 72), csrw(HWBLOCK, S0), csrr(A0, HWLATCH), csrr(A1, HWSTATE), csrw(HWBLOCK, S1)
+    )
+    assert (bench.x(A0), bench.x(A1)) == ((2, kept) if kept else (0, 0))
+    assert bench.word(BLOCK_A + 72) == kept
 
 
 def test_hwblock_0_clears_everything() -> None:

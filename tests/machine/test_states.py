@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from headway.machine.config import Range
+from headway.machine.config import Range, StatusRegister
 from headway.machine.image import NumberNames
-from headway.machine.states import name_states
+from headway.machine.states import name_states, poll_states, polled_registers
 from headway.model import Kind, kind_of
 
 NAMES = NumberNames(
@@ -48,6 +48,23 @@ RANGES = (Range("inner", end=4), Range("copy", end=4, kind="noneffective"), Rang
 def test_a_number_has_its_name(number: int, plain: str, named: str) -> None:
     assert name_states(NumberNames())[number] == plain
     assert name_states(NAMES, RANGES)[number] == named
+
+
+POLLS = tuple(
+    StatusRegister(name=name, address=0x0C00_0004 + 4 * place)
+    for place, name in enumerate(["disk", "net", "", "disk", "clock", "a", "b", "c"])
+)
+
+
+def test_status_registers_have_the_states_of_their_names() -> None:
+    assert poll_states(POLLS) == [120, 121, 122, 120, 124, 125, 126, 127]
+    names = name_states(NAMES, RANGES, POLLS)
+    assert [names[number] for number in (120, 121, 122, 123, 124, 127)] == [
+        *("poll.disk", "poll.net", "poll.0xc00000c", "stall.marked", "poll.clock", "poll.c"),
+    ]
+    assert name_states(NAMES, RANGES, ())[120] == "unknown.120"
+    assert polled_registers(POLLS)[120] == "status registers 0x0c000004, 0x0c000010"
+    assert polled_registers(POLLS)[121] == "status register 0x0c000008"
 
 
 def test_every_number_has_the_kind_of_its_range() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from headway.model.cause import Behind
+from headway.model.cause import Behind, Cause
 from headway.model.cell import Cell
 from headway.model.indices import interrupt_time, is_interrupt, processor_time
 from headway.model.kinds import Kind, kind_of
@@ -173,7 +173,8 @@ def _lost(ledger: Ledger, finding: Finding, where: Facilities, contentions: Call
     if finding.index == "mpi":
         return _memory(share, finding.thread, where, contentions)
     if finding.index == "iopi":
-        return _polling(share, finding.thread)
+        # A recording of the machine does not tell the poll latch from a region that the program marks.
+        return _polling(share, finding.thread, marks=ledger.source != "recording" or ledger.time_unit != "cycles")
     return _kernel(share, ledger, finding.thread, where, contentions)
 
 
@@ -189,17 +190,30 @@ def _memory(share: str, thread: Thread, where: Facilities, contentions: Callable
     return applied(helps, remedy)
 
 
-def _polling(share: str, thread: Thread) -> Helps:
-    """Name the polling call, or the program's own mark. The word after the call's is the kind of file descriptor."""
+def _polling(share: str, thread: Thread, *, marks: bool) -> Helps:
+    """Name the polling call, or the program's own mark. The word after the call's is the kind of file descriptor.
+
+    ``marks``: what is no call is a mark of the program.
+    """
     name, pattern = _most(thread.states, Kind.POLL, _poll_pattern)
     _, _, detail = name.partition(".")
     call, _, about = detail.partition(".")
     found = f"{share}polling"
+    latched = [c for c in thread.causes if c.state == name and c.behind is Behind.OBJECT]
+    if patterns.of_poll(call) is None and latched:
+        return of_pattern(f"{found}, most in {name[:LONGEST]}{_latched(latched)}", patterns.STATUS_REGISTER)
     if patterns.of_poll(call) is not None:
         found += f", most in {call}" + (f" of {about[:LONGEST]}" if about else "")
     elif detail:
-        found += f", most in {name[:LONGEST]}, as the program marks it" if not about else f", most in {name[:LONGEST]}"
+        found += f", most in {name[:LONGEST]}" + ("" if about or not marks else ", as the program marks it")
     return of_pattern(found + _behind(thread, name), pattern)
+
+
+def _latched(causes: Sequence[Cause]) -> str:
+    """Return a clause that says what the machine's poll latch saw (docs/machine.md, section 4)."""
+    cause = causes[0]
+    times = "once" if cause.count == 1 else f"{cause.count:,} times"
+    return f" (the poll latch saw {cause.name[:LONGEST]} not ready, {times})"
 
 
 def _poll_pattern(state: str) -> Pattern:

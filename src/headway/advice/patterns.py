@@ -28,6 +28,7 @@ __all__ = [
     "RESTS",
     "RUNAWAY",
     "SHARED_CACHE",
+    "STATUS_REGISTER",
     "THRASHING",
     "WAITS",
     "Pattern",
@@ -182,6 +183,12 @@ _BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split(
 OTHER_POLL = Pattern(
     "block until there is something (poll with a timeout, epoll_wait with -1, io_uring), or ask less often",
     "sudo timeout 2 strace -r -p {tid}",
+)
+
+
+STATUS_REGISTER = Pattern(
+    "let the device's interrupt say when it is ready, and do something else, or wait off the processor, until then",
+    "headway machine show",
 )
 
 

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
 from .clocks cimport count_stops, cycle_of, end_tick
+from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm, free_pages
 from .events cimport write_resource
 from .devices cimport find_next_event, handle_events
@@ -20,6 +21,7 @@ from .memory cimport grant
 from .power cimport start_hart
 from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Row, Thread
 from .transitions cimport tell_account, tell_away, tell_span
+from .states import poll_states
 from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
 from .turns cimport new_turn
 
@@ -278,7 +280,7 @@ cdef class MachineProcessor:
                 m.modes[state] = EFFECTIVE
             elif state < POLL or EXCEPTION <= state <= MACHINE_MODE:
                 m.modes[state] = KERNEL
-            elif state < MARKED:
+            elif state < POLL_LATCH:
                 m.modes[state] = POLLING
             elif state == MARKED:
                 m.modes[state] = MARKED_ONLY
@@ -291,6 +293,14 @@ cdef class MachineProcessor:
             m.range_start[m.ranges] = r.start
             m.range_end[m.ranges] = r.end
             m.modes[m.ranges] = {"noneffective": KERNEL, "poll": POLLING}.get(r.kind, EFFECTIVE)
+        for number, register in zip(poll_states(config.polls), config.polls):
+            m.modes[number] = POLLING
+            m.polls[m.polls_count].address = register.address
+            m.polls[m.polls_count].mask = register.mask
+            m.polls[m.polls_count].any = register.ready == ANY
+            m.polls[m.polls_count].ready = 0 if register.ready == ANY else register.ready
+            m.polls[m.polls_count].state = number
+            m.polls_count += 1
 
     def _set_devices(self, config):
         cdef Machine* m = self.m

@@ -401,7 +401,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         memcpy(h.counters, at, 64)
         memcpy(&h.signals, at + 68, 4)
         memcpy(&word, at + 72, 4)
-        h.polled = word if POLL <= word < MARKED else 0
+        h.polled = word if POLL <= word < EXCEPTION and m.modes[word] == POLLING else 0
         h.thread = thread_of(m, block, tick)
         if h.thread != NULL and h.thread.hart >= 0:
             # The kernel runs one block on two harts, which is a mistake. The second hart's time belongs to no thread.

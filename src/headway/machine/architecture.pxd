@@ -85,9 +85,7 @@ cdef enum:  # State
     USER_STATE = 0
     NONEFFECTIVE = 64
     POLL = 96
-    POLL_UART_RX = 120
-    POLL_UART_TX = 121
-    POLL_BLOCK = 122
+    POLL_LATCH = 120
     MARKED = 123
     EXCEPTION = 128
     INTERRUPT = 144

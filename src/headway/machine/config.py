@@ -20,11 +20,13 @@ from headway.errors import HeadwayError
 from headway.files import read_file
 from headway.values import named
 
-from .fields import Choice, ConfigError, Field, Number, Path, Size, Switch, Text, refuse, shown
+from .fields import Choice, ConfigError, Field, Number, NumberOrWord, Path, Size, Switch, Text, refuse, shown
 
 __all__ = [
+    "ANY",
     "L2",
     "RAM",
+    "STATUS_REGISTERS",
     "TCM",
     "Action",
     "BlockDevice",
@@ -41,6 +43,7 @@ __all__ = [
     "Script",
     "SequencerMove",
     "Smi",
+    "StatusRegister",
     "Timer",
     "Tlb",
     "TraceUnitConfig",
@@ -51,6 +54,8 @@ __all__ = [
 RAM = 0x8000_0000
 """The address at which RAM begins."""
 TCM = 0x0800_0000
+ANY = "any"
+"""A status register is ready if any bit of its mask is set."""
 SECTOR = 512
 _LARGEST = 1 << 20
 """The largest size of a configuration file, in bytes."""
@@ -60,6 +65,16 @@ _TICKS = 1_000_000
 """The largest latency that can be configured, in ticks."""
 _MAX_RANGES = 63
 _MAX_LINES = 32
+_MAX_POLLS = 32
+_MAX_POLL_STATES = 7
+_DEVICES = (
+    (0x0200_0000, 0x0201_0000),
+    (0x0C00_0000, 0x0C40_0000),
+    (0x1000_0000, 0x1000_0014),
+    (0x1001_0000, 0x1001_0020),
+    (0x1002_0000, 0x1002_0018),
+)
+"""The addresses of devices (docs/machine.md, section 3): the first, and that after the last."""
 _MAX_TRIGGERS = 4
 _MAX_SCRIPT = 4096
 _MAX_INPUT = 4 << 20
@@ -382,6 +397,49 @@ class Range(ConfigPart):
 
 
 @dataclass(frozen=True)
+class StatusRegister(ConfigPart):
+    """A device register that programs ask whether something is ready.
+
+    A load from it that finds it not ready sets the poll latch, and one that finds it ready clears the latch.
+    """
+
+    address: Number = Number(None, 0, 0xFFFF_FFFF, "address of a device register", base=16)
+    name: Text = Text(
+        "",
+        "name of the state poll.NAME (empty: the address)",
+        pattern=r"([A-Za-z0-9_][\w.$:-]*)?",
+        most=64,
+        words="a word of letters, digits and _.$:-",
+    )
+    mask: Number = Number(0xFFFF_FFFF, 1, 0xFFFF_FFFF, "bits of it to look at", base=16)
+    ready: NumberOrWord = NumberOrWord(
+        ANY, 0, 0xFFFF_FFFF, 'value of these bits when it is ready; "any": one of them is set', base=16
+    )
+
+    def __post_init__(self) -> None:
+        """Check that there is a device, and that the register can become ready."""
+        if self.address % 4 or not any(start <= self.address < end for start, end in _DEVICES):
+            text = f"is {self.address:#x}: give that of a device register, a multiple of 4 (docs/machine.md, section 3)"
+            raise ConfigError("address", text)
+        if isinstance(self.ready, int) and self.ready & ~self.mask:
+            text = f"is {self.ready:#x}, which the bits of mask ({self.mask:#x}) never have: give bits of it"
+            raise ConfigError("ready", text)
+
+    @property
+    def state(self) -> str:
+        """The name of the state of a hart that found it not ready."""
+        return f"poll.{self.name or f'{self.address:#x}'}"
+
+
+STATUS_REGISTERS = (
+    StatusRegister(name="uart_rx", address=0x1000_0004),
+    StatusRegister(name="uart_tx", address=0x1000_000C),
+    StatusRegister(name="block", address=0x1001_0010),
+)
+"""The status registers that the machine knows unless it is told others: those of the UART and of the block device."""
+
+
+@dataclass(frozen=True)
 class Config(ConfigPart):
     """The configuration of a whole machine: ``Config.of(cores=2, threads=6, l1d=Cache("16KiB", ways=4))``."""
 
@@ -406,6 +464,7 @@ class Config(ConfigPart):
     smi: Smi = Smi()
     interrupts: tuple[ExternalInterrupt, ...] = ()
     ranges: tuple[Range, ...] = ()
+    polls: tuple[StatusRegister, ...] = STATUS_REGISTERS
 
     def __post_init__(self) -> None:
         """Check the values that depend on several parts."""
@@ -427,6 +486,7 @@ class Config(ConfigPart):
             raise ConfigError("interrupts", f"has {len(self.interrupts)} entries: give {_MAX_LINES} at most")
         if len(self.uart.script) > _MAX_SCRIPT:
             raise ConfigError("uart.script", f"has {len(self.uart.script)} entries: give {_MAX_SCRIPT} at most")
+        _check_polls(self.polls)
         names = [(r.kind, r.name) for r in self.ranges]
         for number, key in enumerate(names):
             if key in names[:number]:
@@ -476,6 +536,18 @@ class Config(ConfigPart):
         return "\n".join(_written(self)) + "\n"
 
 
+def _check_polls(polls: tuple[StatusRegister, ...]) -> None:
+    if len(polls) > _MAX_POLLS:
+        raise ConfigError("polls", f"has {len(polls)} entries: give {_MAX_POLLS} at most")
+    states = {register.state for register in polls}
+    if len(states) > _MAX_POLL_STATES:
+        raise ConfigError("polls", f"has {len(states)} names: give {_MAX_POLL_STATES} at most; registers may share one")
+    for number, register in enumerate(polls):
+        if any(other.address == register.address for other in polls[:number]):
+            text = f"is {register.address:#x}, as that of another: one load asks one question"
+            raise ConfigError(f"polls[{number}].address", text)
+
+
 # The types of the tables and of the lists of tables in a configuration.
 _TABLES: Mapping[str, type[ConfigPart]] = {
     "pipeline": Pipeline,
@@ -497,6 +569,7 @@ _TABLES: Mapping[str, type[ConfigPart]] = {
 _LISTS: Mapping[str, type[ConfigPart]] = {
     "interrupts": ExternalInterrupt,
     "ranges": Range,
+    "polls": StatusRegister,
     "script": Script,
     "triggers": Trigger,
     "moves": SequencerMove,
@@ -587,6 +660,8 @@ def _needed(kind: type[ConfigPart]) -> str:
 
 def _written(config: Config) -> Iterator[str]:
     yield from _lines(config)
+    if not config.polls:
+        yield "polls = []".ljust(24) + "  # no status registers: [[polls]] with name, address, mask, ready"
     for name in _TABLES:
         part = getattr(config, name)
         if part is None:
@@ -600,8 +675,9 @@ def _written(config: Config) -> Iterator[str]:
         ("trace.actions", config.trace.actions),
         ("interrupts", config.interrupts),
         ("ranges", config.ranges),
+        ("polls", config.polls),
     ):
-        if not parts:
+        if not parts and name in _NONE:
             yield from ["", f"# {_NONE[name]}"]
         for part in parts:
             yield from ["", f"[[{name}]]", *_lines(part, *(_left_out(part) if isinstance(part, Range) else ()))]

@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 from .architecture cimport *
 from .code cimport forget_code
 from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
-from .structures cimport Core, Hart, Machine, Source
+from .structures cimport Core, Hart, Machine, Source, StatusRegister
 
 
 cdef inline void look_for_interrupts(Machine* m, Hart* h) noexcept nogil:
@@ -170,14 +170,33 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
     find_next_event(m)
 
 
-cdef inline void check_status(Machine* m, Hart* h, uint32_t value, int state) noexcept nogil:
-    """Update the poll latch: a check that finds nothing begins polling, and the first that finds something ends it."""
-    if not h.latch:
-        h.polled = 0 if value else <uint32_t>state
+cdef inline void check_status(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
+    """Update the poll latch, if the register is a status register.
+
+    A check that finds nothing begins polling, and the first that finds something ends it.
+    """
+    cdef StatusRegister* register
+    cdef int i
+    if h.latch:
+        return
+    for i in range(m.polls_count):
+        register = &m.polls[i]
+        if register.address == address:
+            value &= register.mask
+            h.polled = 0 if (value != 0 if register.any else value == register.ready) else register.state
+            return
 
 
 cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* value) noexcept nogil:
-    """Load 32 bits from a device. Return False if there is no device register at the address."""
+    """Load 32 bits from a device, for a program. Return False if there is no device register at the address."""
+    if not read_register(m, address, value):
+        return False
+    check_status(m, h, address, value[0])
+    return True
+
+
+cdef inline bint read_register(Machine* m, uint32_t address, uint32_t* value) noexcept nogil:
+    """Read a device's register, with what that does. Return False if there is no register at the address."""
     cdef uint32_t offset = address & 0xFFFFFF, i
     cdef uint64_t time
     value[0] = 0
@@ -222,10 +241,8 @@ cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* va
                 look_at_plic(m)
         elif offset == 4:
             value[0] = m.received_count > 0
-            check_status(m, h, value[0], POLL_UART_RX)
         elif offset == 12:
             value[0] = m.sending_count < 16
-            check_status(m, h, value[0], POLL_UART_TX)
         elif offset == 16:
             value[0] = m.uart_enable
         return True
@@ -241,7 +258,6 @@ cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* va
             value[0] = m.block_command
         elif offset == 16:
             value[0] = m.block_status
-            check_status(m, h, value[0], POLL_BLOCK)
         elif offset == 20:
             value[0] = m.block_enable
         elif offset == 24:

@@ -13,7 +13,19 @@ from typing import Any, NoReturn, overload
 
 from headway.errors import HeadwayError
 
-__all__ = ["Choice", "ConfigError", "Field", "Number", "Path", "Size", "Switch", "Text", "refuse", "shown"]
+__all__ = [
+    "Choice",
+    "ConfigError",
+    "Field",
+    "Number",
+    "NumberOrWord",
+    "Path",
+    "Size",
+    "Switch",
+    "Text",
+    "refuse",
+    "shown",
+]
 
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -106,12 +118,13 @@ class Number(Field):
     def check(self, value: object) -> int:
         """Return the number. Raises ConfigError if it is not allowed."""
         if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
-            refuse(self.name, value, self._allowed())
+            refuse(self.name, value, self.allowed())
         if self.power and value & (value - 1):
-            refuse(self.name, value, self._allowed())
+            refuse(self.name, value, self.allowed())
         return value
 
-    def _allowed(self) -> str:
+    def allowed(self) -> str:
+        """Return what it accepts, in words."""
         kind = "a power of two" if self.power else "a whole number"
         return f"{kind} from {self._number(self.least)} to {self._number(self.most)}"
 
@@ -140,9 +153,9 @@ class Size(Number):
         try:
             return super().check(_bytes(value))
         except ValueError:
-            refuse(self.name, value, self._allowed())
+            refuse(self.name, value, self.allowed())
         except ConfigError:
-            refuse(self.name, value, self._allowed())
+            refuse(self.name, value, self.allowed())
 
     def _number(self, value: int) -> str:
         for unit in ("GiB", "MiB", "KiB"):
@@ -161,6 +174,40 @@ def _bytes(text: str) -> int:
     if found is None:
         raise ValueError(text)
     return int(found[1]) * _UNITS[found[2]]
+
+
+class NumberOrWord(Field):
+    """A whole number from ``least`` to ``most``, or the one word that stands for something else (the default)."""
+
+    def __init__(self, word: str, least: int, most: int, says: str, *, base: int = 10) -> None:
+        super().__init__(word, says)
+        self.word, self.number = word, Number(None, least, most, says, base=base)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> int | str: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> int | str: ...
+    def __get__(self, instance: object | None, owner: type) -> int | str:
+        """Return the number, or the word."""
+        found: int | str = self._get(instance)
+        return found
+
+    def __set__(self, instance: object, value: int | str) -> None:
+        """Check the value and keep it."""
+        self._set(instance, value)
+
+    def check(self, value: object) -> int | str:
+        """Return the number or the word. Raises ConfigError if it is neither."""
+        if value == self.word and isinstance(value, str):
+            return self.word
+        try:
+            return self.number.check(value)
+        except ConfigError:
+            refuse(self.name, value, f'"{self.word}", or {self.number.allowed()}')
+
+    def write(self, value: int | str) -> str:
+        """Return the number, or the word in quotes."""
+        return f'"{value}"' if isinstance(value, str) else self.number.write(value)
 
 
 class Switch(Field):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from headway.model import EXACT, Cell, Counted, Ledger, Overhead, Processor, Thread, Window
+from headway.model import EXACT, Behind, Cause, Cell, Counted, Ledger, Overhead, Processor, Thread, Window, list_causes
 
 __all__ = [
     "EVENTS",
@@ -41,6 +41,7 @@ _COUNTED = ("cycles", "instructions", "stall_cycles", "memory_stall_cycles", "ex
 _OVERHEAD = "overhead"
 _HARTS_FROM = 1000
 _PROGRAM, _NOBODY = 1, 0
+_NOTHING_POLLED: Mapping[int, str] = {}
 
 
 def ledger_of(
@@ -50,8 +51,12 @@ def ledger_of(
     until: int,
     names: Mapping[int, str],
     losses: Mapping[str, int],
+    polled: Mapping[int, str] = _NOTHING_POLLED,
 ) -> Ledger:
-    """Return the ledger of a run of ``until`` ticks; ``names`` has the name of every state."""
+    """Return the ledger of a run of ``until`` ticks; ``names`` has the name of every state.
+
+    ``polled`` has the registers behind each state of the poll latch.
+    """
     raw = list(threads)
     found = []
     for tid, (number, name, birth, end, hart, cells) in zip(thread_ids([_identity(t) for t in raw]), raw, strict=True):
@@ -67,6 +72,7 @@ def ledger_of(
                 until=last,
                 span=last - birth,
                 states=_states(cells, names),
+                causes=_causes(cells, names, polled),
             )
         )
     done = tuple(Processor(number, until, _states(cells, names)) for number, cells in processors)
@@ -141,6 +147,17 @@ def _states(cells: Iterable[RawCell], names: Mapping[int, str]) -> dict[str, Cel
         if cell.time < 0 or (cell.cycles or 0) < 0:
             found[name], found[_OVERHEAD] = _given_back(cell, found[_OVERHEAD])
     return found
+
+
+def _causes(cells: Iterable[RawCell], names: Mapping[int, str], polled: Mapping[int, str]) -> tuple[Cause, ...]:
+    """Return what the poll latch saw: for each of its states, the registers that were not ready."""
+    return list_causes(
+        {
+            (names[number], Behind.OBJECT, polled[number], None): (time, count)
+            for number, time, _, _, count, *_ in cells
+            if number in polled
+        }
+    )
 
 
 def _given_back(cell: Cell, overhead: Cell) -> tuple[Cell, Cell]:

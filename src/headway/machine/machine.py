@@ -24,7 +24,7 @@ from .fields import shown
 from .host import Host
 from .image import MachineImage
 from .ledger import ledger_of
-from .states import name_states
+from .states import name_states, polled_registers
 
 if TYPE_CHECKING:
     from ._processor import MachineProcessor
@@ -125,7 +125,7 @@ class Machine:
         for segment in image.segments:
             processor.write(segment.address, segment.data)
         traced = None if trace is None else TraceFileWriter(trace, _shape(config, image))
-        names = name_states(image.names, config.ranges)
+        names = name_states(image.names, config.ranges, config.polls)
         recorder = None
         if recording is not None:
             recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
@@ -235,6 +235,7 @@ class _Run:
             until=processor.now,
             names=self._names,
             losses=processor.losses,
+            polled=polled_registers(self._config.polls),
         )
         found = Result(
             ledger=ledger,

@@ -400,6 +400,17 @@ ctypedef struct Source:
     int64_t every
     int64_t left
 
+ctypedef struct StatusRegister:
+    # ^ A register that programs ask whether something is ready.
+    uint32_t address
+    uint32_t mask
+    uint32_t ready
+    # ^ The value of the mask's bits when it is ready.
+    uint8_t any
+    # ^ Instead: it is ready when any bit of the mask is set.
+    uint8_t state
+    # ^ The state of a hart that found it not ready.
+
 ctypedef struct Machine:
     # Configuration.
     int32_t cores_count
@@ -444,6 +455,9 @@ ctypedef struct Machine:
     uint32_t range_start[64]
     uint32_t range_end[64]
     int32_t ranges
+    StatusRegister polls[32]
+    # ^ MAX_POLLS entries.
+    int32_t polls_count
 
     int64_t now
     int32_t stop

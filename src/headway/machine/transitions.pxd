@@ -93,9 +93,14 @@ cdef inline void tell_span(Machine* m, Hart* h, int64_t tick, bint ended) noexce
     h.told = tick
 
 
+cdef inline bint is_latched(int state) noexcept nogil:
+    """Return whether the state is one of the poll latch."""
+    return POLL_LATCH <= state < EXCEPTION and state != MARKED
+
+
 cdef inline bint ends(Hart* h, int state) noexcept nogil:
     """Return whether the hart's state ends where another is entered anew. Most states are only interrupted by that."""
-    return h.mode == HALTED or (POLL_UART_RX <= h.state < MARKED and state < EXCEPTION)
+    return h.mode == HALTED or (is_latched(h.state) and state < EXCEPTION)
 
 
 cdef inline void tell_entry(Machine* m, Hart* h) noexcept nogil:

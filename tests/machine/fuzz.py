@@ -58,9 +58,10 @@ def registers(r: random.Random) -> list[Item]:
         0xFFFF_FFFF,
     )
     own = [
-        *range(0x7C0, 0x7D3),
+        *range(0x7C0, 0x7D7),
         0x800,
         0x801,
+        0x803,
         *range(0xBC0, 0xC00),
         *range(0x300, 0x345),
         *range(0x3A0, 0x3C0),

@@ -14,6 +14,7 @@ from headway.machine.config import (
     L2,
     Bus,
     Cache,
+    Division,
     ExternalInterrupt,
     MemoryConfig,
     PowerConfig,
@@ -223,9 +224,23 @@ def clock(r: random.Random) -> Item:
     return csrwi(0x7D1, r.randrange(1, 17)) if r.randrange(2) else csrwi(0x7D2, r.randrange(8))
 
 
+def divide(r: random.Random) -> Item:
+    """Another part of a cache or of the bus: the hart's own, or that of a thread, now or when it comes back."""
+    value = r.choice((0, 1, 2, 3, 4, 15, 16, 17, 0xFF))
+    if r.randrange(2):
+        return [li2(S3, value), csrw(0x7D3 + r.randrange(4), S3)]
+    store: list[Item] = [*own_block(r), li(10, value), sw(10, S3, 112 + 4 * r.randrange(4))]
+    return [*store, csrw(0x803, S3)] if r.randrange(2) else store
+
+
+def synchronise(r: random.Random) -> Item:
+    """The counters of a thread that may run elsewhere."""
+    return [li2(S3, OWN + STRIDE * r.randrange(4) + BLOCKS + 0x80 * r.randrange(4)), csrw(0x803, S3)]
+
+
 PLAIN: tuple[Kind, ...] = (arithmetic, arithmetic, memory, memory, jump)
 COUNTED: tuple[Kind, ...] = (*PLAIN, trap, register, mark, latch, device, disk, signal, wait, profile)
-ALL: tuple[Kind, ...] = (*COUNTED, control, block, wake, clock)
+ALL: tuple[Kind, ...] = (*COUNTED, control, block, wake, clock, divide, synchronise)
 ANY: tuple[Kind, ...] = (*ALL, steal, counter)
 
 
@@ -271,7 +286,7 @@ def machine(r: random.Random, **values: Any) -> dict[str, Any]:
         "l1d": _fitting(r, line, write=r.choice(("back", "through"))),
         "l2": L2(r.choice(("512B", "4KiB")), ways=2, line=line, hit=r.randrange(12)) if r.randrange(2) else None,
         "tlb": Tlb(entries=r.choice((0, 1, 2, 16)), miss=r.choice((0, 1, 20))),
-        "bus": Bus(line=r.randrange(1, 6), word=r.randrange(1, 4)),
+        "bus": Bus(line=r.randrange(1, 6), word=r.randrange(1, 4), window=r.choice((16, 100, 1024))),
         "memory": MemoryConfig(ram="1MiB", latency=r.choice((0, 3, 60))),
         "power": PowerConfig(
             c1=r.randrange(3), c2=r.randrange(30), c3=r.randrange(200), window=r.choice((8, 64, 1024))
@@ -286,6 +301,7 @@ def machine(r: random.Random, **values: Any) -> dict[str, Any]:
         )
         if r.randrange(2)
         else (),
+        "divisions": tuple(Division(1 << hart, l1i=1, l1d=1, bus=r.randrange(17)) for hart in range(r.randrange(4))),
         **values,
     }  # fmt: skip
 

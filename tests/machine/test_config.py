@@ -18,6 +18,7 @@ from headway.machine.config import (
     BlockDevice,
     Config,
     ConfigPart,
+    Division,
     ExternalInterrupt,
     Range,
     Script,
@@ -86,6 +87,17 @@ polls = st.lists(
     max_size=4,
     unique_by=lambda part: part.address,
 ).map(tuple)
+divisions = st.lists(
+    st.builds(
+        lambda hart, l1i, l1d, bus: Division(1 << hart, l1i=l1i, l1d=l1d, bus=bus),
+        st.integers(0, 127),
+        st.integers(0, 15),
+        st.integers(0, 1),
+        st.integers(0, 16),
+    ),
+    max_size=4,
+    unique_by=lambda part: part.harts,
+).map(tuple)
 scripts = st.lists(st.builds(Script, st.integers(0, 1 << 40), text), max_size=3).map(tuple)
 configs = st.builds(
     lambda **found: Config(**found),
@@ -104,6 +116,7 @@ configs = st.builds(
     ),
     ranges=ranges,
     polls=polls,
+    divisions=divisions,
 )
 
 
@@ -194,7 +207,7 @@ def test_a_size_may_be_text(words: str) -> None:
         ("[[polls]]\nmask = 1", "polls[0].address", "is missing: there must be address"),
         ("[[polls]]\naddress = 0x80000000", "polls[0].address", "is 0x80000000: give that of a device register"),
         ("[[polls]]\naddress = 0x10000006", "polls[0].address", "is 0x10000006: give that of a device register"),
-        ("[[polls]]\naddress = 0x1002_0018", "polls[0].address", "is 0x10020018: give that of a device register"),
+        ("[[polls]]\naddress = 0x1002_0028", "polls[0].address", "is 0x10020028: give that of a device register"),
         ("[[polls]]\naddress = -4", "polls[0].address", "from 0x0 to 0xffffffff"),
         ("[[polls]]\naddress = 0x10000004\nmask = 0", "polls[0].mask", "from 0x1 to 0xffffffff"),
         (
@@ -221,6 +234,18 @@ def test_a_size_may_be_text(words: str) -> None:
             "has 33 entries: give 32 at most",
         ),
         ("polls = 3", "polls", "give tables [[polls]]"),
+        ("[[divisions]]\nl1d = 1", "divisions[0].harts", "is missing: there must be harts"),
+        ("[[divisions]]\nharts = 0", "divisions[0].harts", "from 0x1 to"),
+        (
+            "[[divisions]]\nharts = 1\nl1d = 16",
+            "divisions[0].l1d",
+            "is 0x10, and the cache has 4 ways: give a bit for each",
+        ),
+        ("[[divisions]]\nharts = 1\nl1i = 0x100000000", "divisions[0].l1i", "from 0x0 to 0xffffffff"),
+        ("[[divisions]]\nharts = 1\nl2 = 1", "divisions[0].l2", "there is no [l2]: leave it out"),
+        ("[[divisions]]\nharts = 1\nbus = 17", "divisions[0].bus", "from 0 to 16"),
+        ("[[divisions]]\nharts = 3\n[[divisions]]\nharts = 6", "divisions[1].harts", "is 0x6, with harts of another"),
+        ("[bus]\nwindow = 15", "bus.window", "from 16 to 1000000"),
         ("[smi]\nat = 1\nticks = 10\nevery = 10", "smi.every", "more than the 10 ticks"),
         ("[block]\nsave = true", "block.save", "nothing to write back to"),
         ('[[uart.script]]\ntext = "x"', "uart.script[0].at", "is missing"),

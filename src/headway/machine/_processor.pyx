@@ -1,7 +1,7 @@
 """The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
 The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
-structures, clocks, decode, trace, code, memory, transitions, accounts, turns, power, protection, devices, events, traps, csrs,
+structures, clocks, decode, trace, code, memory, transitions, division, accounts, turns, power, protection, devices, events, traps, csrs,
 execute.
 """
 
@@ -14,6 +14,7 @@ from .architecture cimport *
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm, free_pages
+from .division cimport divide, set_own_part
 from .events cimport write_resource
 from .devices cimport find_next_event, handle_events
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
@@ -211,9 +212,24 @@ cdef class MachineProcessor:
             find_cells(m, h)
             h.processor_cell.count = 1
             m.compare[i] = -1
+        self._set_division(config.divisions)
         self._set_devices(config)
         if config.trace.enabled:
             self._set_trace(config.trace)
+
+    def _set_division(self, divisions):
+        """Give each hart its parts of caches and bus: all of them, or those of its entry."""
+        cdef Machine* m = self.m
+        cdef Hart* h
+        cdef int i
+        for i in range(m.harts_count):
+            h = &m.harts[i]
+            memcpy(h.own_ways, m.all_ways, sizeof(m.all_ways))
+            for part in divisions:
+                if part.harts >> i & 1:
+                    for which, value in enumerate((part.l1i, part.l1d, part.l2, part.bus)):
+                        set_own_part(m, h, <uint32_t>which, <uint32_t>value)
+            divide(m, h, 0)
 
     def _set_trace(self, config):
         cdef Machine* m = self.m
@@ -270,6 +286,10 @@ cdef class MachineProcessor:
         m.divider = config.timer.divider
         m.bus_next = NEVER
         m.bus_last = m.cores_count - 1
+        m.bus_window = config.bus.window
+        m.all_ways[IN_L1I] = <uint32_t>((1 << config.l1i.ways) - 1)
+        m.all_ways[IN_L1D] = <uint32_t>((1 << config.l1d.ways) - 1)
+        m.all_ways[IN_L2] = <uint32_t>((1 << config.l2.ways) - 1) if config.l2 is not None else 0
 
     def _set_modes(self, config):
         """Set for each state which progress counters it counts (docs/machine.md, section 6)."""

@@ -10,8 +10,9 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from .architecture cimport *
-from .clocks cimport clock_at, end_tick
+from .clocks cimport clock_at, cycle_of, end_tick
 from .code cimport forget_code
+from .division cimport divide
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 from .transitions cimport ends, tell_account, tell_away, tell_correction, tell_entry, tell_span
 
@@ -396,6 +397,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         h.thread = NULL
     h.leave = 0
     h.block = block
+    divide(m, h, block)
     if block:
         at = m.ram + (block - RAM)
         memcpy(h.counters, at, 64)
@@ -417,3 +419,30 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
     h.state = state_of(m, h)
     h.mode = m.modes[h.state]
     find_cells(m, h)
+
+
+cdef inline void settle_until_now(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Charge a running hart's cycles up to the end of its last instruction, or, within one that lasts longer, up to now."""
+    cdef int64_t passed = cycle_of(c, m.now) - h.since, cycle
+    if passed <= 0 or h.mode >= HALTED:
+        return
+    cycle = min(h.free, h.since + passed // m.unit * m.unit)
+    if cycle > h.since:
+        settle(m, c, h, cycle)
+
+
+cdef inline void synchronise(Machine* m, uint32_t block) noexcept nogil:
+    """Do hwsync: store the counters of the thread that has this block, and load its parts, if a hart runs it."""
+    cdef int32_t* place = find_block(m, block)
+    cdef Thread* t
+    cdef Hart* h
+    if place == NULL or not place[0]:
+        return
+    t = m.threads_seen[place[0] - 1]
+    if t.end >= 0 or t.hart < 0:
+        return
+    h = &m.harts[t.hart]
+    settle_until_now(m, &m.cores[h.core], h)
+    memcpy(m.ram + (block - RAM), h.counters, 64)
+    forget_code(m, block, 64)
+    divide(m, h, block)

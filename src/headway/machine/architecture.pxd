@@ -25,6 +25,13 @@ cdef enum:  # Address
     BLOCK = 0x10010000
     DESCRIPTION = 0x10020000
 
+# Caches that can be divided (section 10).
+cdef enum:  # Divided
+    IN_L1I = 0
+    IN_L1D = 1
+    IN_L2 = 2
+    DIVIDED = 3
+
 # Values of mcause. Interrupts are numbered without their highest bit.
 cdef enum:  # Cause
     FETCH_MISALIGNED = 0

@@ -33,6 +33,7 @@ __all__ = [
     "Bus",
     "Cache",
     "Config",
+    "Division",
     "ExternalInterrupt",
     "MemoryConfig",
     "Pipeline",
@@ -72,7 +73,7 @@ _DEVICES = (
     (0x0C00_0000, 0x0C40_0000),
     (0x1000_0000, 0x1000_0014),
     (0x1001_0000, 0x1001_0020),
-    (0x1002_0000, 0x1002_0018),
+    (0x1002_0000, 0x1002_0028),
 )
 """The addresses of devices (docs/machine.md, section 3): the first, and that after the last."""
 _MAX_TRIGGERS = 4
@@ -153,6 +154,7 @@ class Bus(ConfigPart):
 
     line: Number = Number(4, 1, _TICKS, "ticks for which a line occupies it")
     word: Number = Number(1, 1, _TICKS, "ticks for which a word occupies it")
+    window: Number = Number(1024, 16, _TICKS, "ticks of a window, of which harts may have sixteenths")
 
 
 @dataclass(frozen=True)
@@ -397,6 +399,17 @@ class Range(ConfigPart):
 
 
 @dataclass(frozen=True)
+class Division(ConfigPart):
+    """The parts of caches and bus that some harts may use (section 10). Other harts may use all."""
+
+    harts: Number = Number(None, 1, (1 << 128) - 1, "harts that it is for, a bit each", base=16)
+    l1i: Number = Number(0, 0, 0xFFFF_FFFF, "ways of the instruction cache, a bit each; 0: all", base=16)
+    l1d: Number = Number(0, 0, 0xFFFF_FFFF, "ways of the data cache, a bit each; 0: all", base=16)
+    l2: Number = Number(0, 0, 0xFFFF_FFFF, "ways of the second-level cache, a bit each; 0: all", base=16)
+    bus: Number = Number(0, 0, 16, "sixteenths of each bus.window; 0: no limit")
+
+
+@dataclass(frozen=True)
 class StatusRegister(ConfigPart):
     """A device register that programs ask whether something is ready.
 
@@ -465,6 +478,7 @@ class Config(ConfigPart):
     interrupts: tuple[ExternalInterrupt, ...] = ()
     ranges: tuple[Range, ...] = ()
     polls: tuple[StatusRegister, ...] = STATUS_REGISTERS
+    divisions: tuple[Division, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the values that depend on several parts."""
@@ -487,11 +501,28 @@ class Config(ConfigPart):
         if len(self.uart.script) > _MAX_SCRIPT:
             raise ConfigError("uart.script", f"has {len(self.uart.script)} entries: give {_MAX_SCRIPT} at most")
         _check_polls(self.polls)
+        self._check_divisions()
         names = [(r.kind, r.name) for r in self.ranges]
         for number, key in enumerate(names):
             if key in names[:number]:
                 text = f"is {shown(key[1])}, as that of another: give each its own"
                 raise ConfigError(f"ranges[{number}].name", text)
+
+    def _check_divisions(self) -> None:
+        ways = {"l1i": self.l1i.ways, "l1d": self.l1d.ways, "l2": self.l2.ways if self.l2 else 0}
+        taken = 0
+        for number, part in enumerate(self.divisions):
+            if part.harts & taken:
+                text = f"is {part.harts:#x}, with harts of another: give each hart in one only"
+                raise ConfigError(f"divisions[{number}].harts", text)
+            taken |= part.harts
+            for name, count in ways.items():
+                wanted = getattr(part, name)
+                if wanted >> count:
+                    has = (
+                        f"{count} ways: give a bit for each" if count else "no ways, as there is no [l2]: leave it out"
+                    )
+                    raise ConfigError(f"divisions[{number}].{name}", f"is {wanted:#x}, and the cache has {has}")
 
     @property
     def harts(self) -> int:
@@ -570,6 +601,7 @@ _LISTS: Mapping[str, type[ConfigPart]] = {
     "interrupts": ExternalInterrupt,
     "ranges": Range,
     "polls": StatusRegister,
+    "divisions": Division,
     "script": Script,
     "triggers": Trigger,
     "moves": SequencerMove,
@@ -586,6 +618,7 @@ _NONE = {
     "uart.script": "nothing received at given ticks: [[uart.script]] with at, text",
     "interrupts": "no external interrupts: [[interrupts]] with source, at, every, count",
     "ranges": "no address ranges: [[ranges]] with name, kind, and symbol or start and end",
+    "divisions": "caches and bus are not divided: [[divisions]] with harts, l1i, l1d, l2, bus",
     "trace.triggers": "no trigger blocks: [[trace.triggers]]",
     "trace.moves": "a sequencer that stays where it is: [[trace.moves]]",
     "trace.actions": "nothing done in its states: [[trace.actions]]",
@@ -676,6 +709,7 @@ def _written(config: Config) -> Iterator[str]:
         ("interrupts", config.interrupts),
         ("ranges", config.ranges),
         ("polls", config.polls),
+        ("divisions", config.divisions),
     ):
         if not parts and name in _NONE:
             yield from ["", f"# {_NONE[name]}"]

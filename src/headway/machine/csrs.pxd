@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .accounts cimport correct, load_block, look_again, settle, wake
+from .accounts cimport correct, load_block, look_again, settle, synchronise, wake
+from .division cimport own_part, set_own_part
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .devices cimport look_for_interrupts, timer_now
@@ -140,6 +141,10 @@ cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_
         value[0] = h.profile_seen
     elif number == 0x7CC:
         value[0] = h.profile_period
+    elif 0x7D3 <= number < 0x7D7:
+        value[0] = own_part(h, number - 0x7D3)
+    elif number == 0x803:
+        pass
     elif number == 0x7D0:
         value[0] = h.pwstate
     elif number == 0x7D1:
@@ -348,6 +353,13 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
         if value > 7:
             return False
         change_clock(m, c, c.cycle + 1, c.clock.speed, value)
+    elif 0x7D3 <= number < 0x7D7:
+        return set_own_part(m, h, number - 0x7D3, value)
+    elif number == 0x803:
+        if value & 7 or not in_ram(m, value, 128):
+            return False
+        h.cost = m.switching
+        synchronise(m, value)
     elif number == 0x800:
         write_signals(m, c, h, after, value)
     elif number == 0x801:

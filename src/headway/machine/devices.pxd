@@ -263,7 +263,7 @@ cdef inline bint read_register(Machine* m, uint32_t address, uint32_t* value) no
         elif offset == 24:
             value[0] = m.sectors
         return True
-    if address - DESCRIPTION < 24:
+    if address - DESCRIPTION < 40:
         offset &= 0xFFFF
         if offset == 0:
             value[0] = <uint32_t>m.cores_count
@@ -275,8 +275,16 @@ cdef inline bint read_register(Machine* m, uint32_t address, uint32_t* value) no
             value[0] = m.tcm_size
         elif offset == 16:
             value[0] = <uint32_t>m.divider
-        else:
+        elif offset == 20:
             value[0] = <uint32_t>m.strict
+        elif offset == 24:
+            value[0] = m.cores[0].icache.ways
+        elif offset == 28:
+            value[0] = m.cores[0].dcache.ways
+        elif offset == 32:
+            value[0] = m.l2.ways
+        else:
+            value[0] = <uint32_t>m.bus_window
         return True
     return False
 

@@ -30,15 +30,19 @@ cdef inline int32_t find_line(Cache* cache, uint32_t line) noexcept nogil:
     return -1
 
 
-cdef inline int32_t make_room(Cache* cache, uint32_t line) noexcept nogil:
-    """Return the place for a new line: an empty one, or the one that was used least recently."""
-    cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, i, oldest = first
-    for i in range(first, first + cache.ways):
+cdef inline int32_t make_room(Cache* cache, uint32_t line, uint32_t ways) noexcept nogil:
+    """Return the place for a new line in one of these ways: an empty one, or the one that was used least recently."""
+    cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, way, i
+    cdef int32_t oldest = -1
+    for way in range(cache.ways):
+        if not ways >> way & 1:
+            continue
+        i = first + way
         if not cache.tags[i]:
             return <int32_t>i
-        if cache.used[i] < cache.used[oldest]:
-            oldest = i
-    return <int32_t>oldest
+        if oldest < 0 or cache.used[i] < cache.used[oldest]:
+            oldest = <int32_t>i
+    return oldest
 
 
 cdef inline void empty(Cache* cache) noexcept nogil:
@@ -134,7 +138,7 @@ cdef inline void block_on(Hart* h, uint32_t line, int kind, int reason) noexcept
 
 cdef inline void miss(Machine* m, Core* c, Hart* h, Cache* cache, uint32_t line, int kind, int reason) noexcept nogil:
     """Make room for the line, request it, and block the hart."""
-    cdef int32_t place = make_room(cache, line)
+    cdef int32_t place = make_room(cache, line, h.ways[IN_L1I if kind == FETCH else IN_L1D])
     cdef bint displaces = cache.dirty[place]
     if kind == READ and m.sharers != NULL:
         if cache.tags[place]:
@@ -276,12 +280,12 @@ cdef inline void stored(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t
             take_from_others(m, h, last)
 
 
-cdef inline bint second_level(Machine* m, uint32_t line) noexcept nogil:
-    """Return whether the second level has the line; if not, it has the line from now on."""
+cdef inline bint second_level(Machine* m, uint32_t line, uint32_t ways) noexcept nogil:
+    """Return whether the second level has the line; if not, it has the line from now on, in one of these ways."""
     cdef int32_t place
     if find_line(&m.l2, line) >= 0:
         return True
-    place = make_room(&m.l2, line)
+    place = make_room(&m.l2, line, ways)
     m.l2.tags[place] = line + 1
     m.l2.uses += 1
     m.l2.used[place] = m.l2.uses
@@ -301,9 +305,47 @@ cdef inline void arrive(Machine* m, Core* c, uint32_t line, int kind, int64_t ti
             h.ready = cycle_of(c, tick)
 
 
+cdef inline bint may_use_bus(Machine* m, Hart* h) noexcept nogil:
+    """Return whether the hart has not used up its share of the bus in the current window."""
+    if h.bus_window != m.now // m.bus_window:
+        h.bus_window = m.now // m.bus_window
+        h.bus_used = 0
+    return not h.share or 16 * h.bus_used < h.share * m.bus_window
+
+
+cdef inline bint has_request(Machine* m, Core* c) noexcept nogil:
+    """Return whether a request of the core can be served now, after moving the first such request to the head.
+
+    A hart's own requests stay in order. They all wait while its share of the bus is used up.
+    """
+    cdef Request request
+    cdef int n, i, at
+    if not m.bus_shares or not c.queued:
+        return c.queued > 0
+    for n in range(c.queued):
+        at = (c.head + n) % (3 * MAX_THREADS)
+        if may_use_bus(m, &c.harts[c.queue[at].hart]):
+            request = c.queue[at]
+            for i in range(n, 0, -1):
+                c.queue[(c.head + i) % (3 * MAX_THREADS)] = c.queue[(c.head + i - 1) % (3 * MAX_THREADS)]
+            c.queue[c.head] = request
+            return True
+    return False
+
+
+cdef inline int64_t next_grant(Machine* m, int64_t soonest) noexcept nogil:
+    """Return ``soonest`` if any request waits, else NEVER."""
+    cdef int i
+    for i in range(m.cores_count):
+        if m.cores[i].queued:
+            return soonest
+    return NEVER
+
+
 cdef inline Core* grant(Machine* m) noexcept nogil:
-    """Give the free bus to the next core in turn, at tick `now`. Return that core; NULL if no core waits."""
+    """Give the free bus to the next core in turn, at tick `now`. Return that core; NULL if none can be served now."""
     cdef Core* c = NULL
+    cdef Hart* h
     cdef Request* request
     cdef Cache* cache
     cdef int64_t done
@@ -311,33 +353,35 @@ cdef inline Core* grant(Machine* m) noexcept nogil:
     cdef int32_t place
     cdef int i
     for i in range(1, m.cores_count + 1):
-        if m.cores[(m.bus_last + i) % m.cores_count].queued:
+        if has_request(m, &m.cores[(m.bus_last + i) % m.cores_count]):
             m.bus_last = (m.bus_last + i) % m.cores_count
             c = &m.cores[m.bus_last]
             break
     if c == NULL:
-        m.bus_next = NEVER
+        # Every request is of a hart that has used up its share, so all wait for the next window.
+        m.bus_next = next_grant(m, (m.now // m.bus_window + 1) * m.bus_window)
         return NULL
     request = &c.queue[c.head]
     c.head = (c.head + 1) % (3 * MAX_THREADS)
     c.queued -= 1
+    h = &c.harts[request.hart]
     if request.kind == WRITE_WORD or request.kind == UPGRADE:
         m.bus_free = m.now + m.bus_word
         if request.kind == UPGRADE:
             arrive(m, c, request.line, UPGRADE, m.bus_free, False)
         else:
-            c.harts[request.hart].buffer = 0
-            c.harts[request.hart].buffer_free = m.bus_free
-            if c.harts[request.hart].ready == NEVER and c.harts[request.hart].reason == STORE_EXTERNAL and not c.harts[request.hart].wanted:
-                c.harts[request.hart].arrival = m.bus_free
-                c.harts[request.hart].ready = cycle_of(c, m.bus_free)
+            h.buffer = 0
+            h.buffer_free = m.bus_free
+            if h.ready == NEVER and h.reason == STORE_EXTERNAL and not h.wanted:
+                h.arrival = m.bus_free
+                h.ready = cycle_of(c, m.bus_free)
     else:
         cache = &c.icache if request.kind == FETCH else &c.dcache
         m.bus_free = m.now + m.bus_line
         done = m.bus_free
         if request.displaces:
             m.bus_free += m.bus_line
-        if m.has_l2 and second_level(m, request.line >> (m.l2.shift - cache.shift)):
+        if m.has_l2 and second_level(m, request.line >> (m.l2.shift - cache.shift), h.ways[IN_L2]):
             done += m.l2_hit
         else:
             external = True
@@ -347,8 +391,6 @@ cdef inline Core* grant(Machine* m) noexcept nogil:
             cache.filled[place] = done
             cache.external[place] = external
         arrive(m, c, request.line, request.kind, done, external)
-    m.bus_next = NEVER
-    for i in range(m.cores_count):
-        if m.cores[i].queued:
-            m.bus_next = max(m.bus_free, m.now + 1)
+    h.bus_used += m.bus_free - m.now
+    m.bus_next = next_grant(m, max(m.bus_free, m.now + 1))
     return c

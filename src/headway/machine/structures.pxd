@@ -5,7 +5,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from headway.riscv.decode cimport Decoded
 from headway.trace.threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
 
-from .architecture cimport COUNTERS, MAX_CORES, STATES
+from .architecture cimport COUNTERS, DIVIDED, MAX_CORES, STATES
 
 ctypedef struct Cell:
     int64_t time
@@ -271,6 +271,18 @@ ctypedef struct Hart:
     int32_t cost
     # ^ Cycles for which the instruction holds the hart.
 
+    # The parts of caches and bus that it may use.
+    uint32_t ways[DIVIDED]
+    # ^ The ways of each cache in which it may place lines, a bit each.
+    uint32_t own_ways[DIVIDED]
+    # ^ The same where the thread's block says nothing.
+    uint32_t share
+    # ^ Sixteenths of each bus window; 0: no limit.
+    uint32_t own_share
+    int64_t bus_window
+    # ^ The window in which it used the bus last; the next field is for how many ticks.
+    int64_t bus_used
+
     # CSRs.
     uint32_t mstatus
     uint32_t mie
@@ -471,6 +483,12 @@ ctypedef struct Machine:
     int64_t bus_next
     # ^ When the arbiter next has something to do; NEVER if nothing waits.
     int32_t bus_last
+    int64_t bus_window
+    # ^ Ticks of a window in which harts have their shares of the bus.
+    int32_t bus_shares
+    # ^ The number of harts with a share.
+    uint32_t all_ways[DIVIDED]
+    # ^ All ways of each cache.
     Cache l2
 
     # Devices.

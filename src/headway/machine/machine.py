@@ -163,7 +163,8 @@ class _Run:
         self._host = Host(
             processor,
             console,
-            arguments=(os.path.basename(image.name), *arguments),
+            # The first word of the command line is the program's name, so that a program finds its arguments after it.
+            arguments=(os.path.basename(image.name).replace(" ", "_"), *arguments),
             free=image.end,
             top=RAM + config.memory.ram,
         )

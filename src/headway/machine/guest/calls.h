@@ -36,7 +36,8 @@ struct hw_block {
     uint32_t latch;
     uint32_t reserved;
     char name[32];
-    uint8_t unused[16];
+    /* The parts of caches and bus that the thread may use (section 10); 0: the hart's. */
+    uint32_t l1i_ways, l1d_ways, l2_ways, bus_share;
 } __attribute__((aligned(8)));
 
 /* Waiting threads, first come first served. All zero: none. */

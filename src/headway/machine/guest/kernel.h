@@ -43,6 +43,10 @@ struct thread {
     uint32_t length;
     uint32_t sector;
     uint32_t value; /* a value sent and not yet taken */
+#ifdef POLICIES
+    uint64_t ahead; /* progress that counts as made when it came: what those that were there had made */
+    uint32_t longer; /* its turns are 2^longer quanta */
+#endif
 };
 _Static_assert(offsetof(struct thread, block) == THREAD_BLOCK, "layout.h");
 _Static_assert(offsetof(struct thread, kernel_stack) == THREAD_KERNEL_STACK, "layout.h");
@@ -82,6 +86,18 @@ void sleep(struct thread *self, uint64_t until);
 void wake_sleepers(void);
 struct thread *choose(struct hart *hart, struct thread *self);
 extern uint64_t quantum;
+
+/* order.c: which ready thread is next, and for how long, where a policy may change it (-DPOLICIES) */
+#ifdef POLICIES
+struct thread *take_next(struct hw_waiters *ready, const struct thread *self, bool stays);
+void catch_up(struct thread *thread);
+uint64_t turn_of(const struct thread *thread);
+struct thread *thread_at(uint32_t slot);
+#else
+#define take_next(ready, self, stays) take(ready)
+#define catch_up(thread)
+#define turn_of(thread) quantum
+#endif
 
 /* threads.c */
 void threads_prepare(void);

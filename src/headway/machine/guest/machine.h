@@ -11,6 +11,7 @@
 #define CSR_HWMON 0x7C6
 #define CSR_HWSTATE 0x7C7
 #define CSR_HWSW 0x800
+#define CSR_HWSYNC 0x803
 #define CSR_COUNTER 0xCC0      /* + n: low word of counter n, in any mode */
 #define CSR_COUNTER_HIGH 0xCD0 /* + n: high word of counter n */
 
@@ -90,6 +91,8 @@
 #define MACHINE_THREADS 0x10020004
 #define MACHINE_DIVIDER 0x10020010
 #define MACHINE_STRICT 0x10020014
+#define MACHINE_L1D_WAYS 0x1002001C
+#define MACHINE_L2_WAYS 0x10020020
 
 #define HARTS_MAX 128
 

@@ -1,4 +1,5 @@
-/* The scheduler: round robin over one list of ready threads, which are preempted at the end of their turn.
+/* The scheduler: one list of ready threads, which are preempted at the end of their turn. The order is round robin, or
+ * that of order.c.
  *
  * It tells the progress unit when a thread becomes ready (hwwake), why the running one leaves (hwleave), and which one
  * the hart runs from now on (hwblock). hwblock also switches the counters, the marked region and the poll latch, so that
@@ -60,6 +61,7 @@ static void make_ready(struct thread *thread)
 void wake(struct thread *thread)
 {
     CSR_WRITE(CSR_HWWAKE, &thread->block);
+    catch_up(thread);
     make_ready(thread);
 }
 
@@ -116,14 +118,14 @@ struct thread *choose(struct hart *hart, struct thread *self)
     bool stays = self->life == RUNNING && self != &hart->idle;
 
     if (!stays || hart->turn) {
-        struct thread *other = take(&ready);
+        struct thread *other = take_next(&ready, self, stays);
         if (other) {
             if (stays)
                 make_ready(self);
             next = other;
         } else if (!stays)
             next = &hart->idle;
-        hart->slice = now() + quantum;
+        hart->slice = now() + turn_of(next);
     }
     hart->turn = false;
     hart->resting = false;

@@ -60,6 +60,11 @@ struct thread *spawn(const struct hw_start *start)
     return thread;
 }
 
+#ifdef POLICIES
+/* Return the thread at a place of the table, whatever its life; NULL beyond the last place that was ever taken. */
+struct thread *thread_at(uint32_t slot) { return slot < THREADS_MAX && threads[slot].block.id ? &threads[slot] : NULL; }
+#endif
+
 static void forget(struct thread *thread)
 {
     thread->life = UNUSED;

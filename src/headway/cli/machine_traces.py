@@ -22,8 +22,8 @@ __all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
 
 _MAX_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
-_NARROW = ("d_misses", "d_stalls", "i_misses", "i_stalls", "tlb_misses", "stalls")
-"""Short names of the six counters of a window, for tables on a terminal."""
+_SHORT = {"data_cache": "d", "instruction_cache": "i", "dependency": "data", "_stall_cycles": "_stalls", "_cycles": ""}
+"""Short forms of the names of counters, for tables on a terminal."""
 
 
 def answers(path: str) -> bool:
@@ -58,9 +58,10 @@ def _program(path: str) -> TracedProgram:
     from headway.binary.lines import LineTable
     from headway.files import read_file
     from headway.machine.image import MachineImage
+    from headway.machine.programs import programs
     from headway.trace.threads.reading import TracedProgram, functions_of
 
-    data = read_file(path, "an ELF file for RV32", _MAX_FILE)
+    data = programs()[path].read() if path in programs() else read_file(path, "an ELF file for RV32", _MAX_FILE)
     image = MachineImage.of(data, path)
     segments = tuple((segment.address, segment.data) for segment in image.segments)
     return TracedProgram(segments, functions_of(image.functions), LineTable(data))
@@ -112,6 +113,8 @@ def _row(trace: Trace, core: int, rows: ThreadRows, number: int) -> tuple[Any, .
     if what >= 32:
         return *head, None, 0, state_of(rows, number), ""
     assert trace.program is not None
+    if not address:  # a trigger marker of a thread whose place is not known
+        return *head, None, 0, state_of(rows, number), ""
     return *head, f"{address:#010x}", size, state_of(rows, number), trace.program.symbol(address)
 
 
@@ -146,18 +149,29 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
 
 def windows(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
     """Print a row for each window of the profile."""
-    from headway.trace.threads.reading import COUNTED
+    from headway.trace.threads.container import NOT_COUNTED
 
     trace = _open(path, images)
     cores = _chosen(trace, ids)
-    rows: Iterator[Sequence[Any]] = ((f"{core:#x}", *window) for core in cores for window in trace.windows(core))
+    used = [place for place, name in enumerate(trace.counted) if name != NOT_COUNTED]
+    rows: Iterator[Sequence[Any]] = (
+        (f"{core:#x}", end, *(counts[place] for place in used))
+        for core in cores
+        for end, *counts in trace.windows(core)
+    )
     first = next(rows, None)
     if first is None:
         raise HeadwayError(
             f"{path!a} has no windows of a profile: run the machine with a window, for example trace.window = 1000"
         )
-    names = _NARROW if style == "table" else COUNTED
+    names = [_short(trace.counted[place]) if style == "table" else trace.counted[place] for place in used]
     print_rows(("stream", "cycle", *names), chain([first], rows), style)
+
+
+def _short(name: str) -> str:
+    for long, short in _SHORT.items():
+        name = name.replace(long, short)
+    return {"stall": "stalls"}.get(name, name)
 
 
 def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, instructions: bool) -> None:
@@ -197,7 +211,7 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
     if len(ids) > 1:
         raise click.UsageError("--cycle is of one core: name one with --stream")
     trace = _open(path, images)
-    columns = ("stream", "thread", "cycle", "id", "address", "size", "state", "symbol", "line")
+    columns = ("stream", "thread", "cycle", "id", "address", "size", "state", "trigger", "symbol", "line")
     rows: list[Sequence[Any]] = []
     for one in trace.at(cycle, ids[0] if ids else 0):
         address, symbol, line = None, "", ""
@@ -205,7 +219,7 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
             address, symbol = f"{one.address:#010x}", trace.program.symbol(one.address)
             line = trace.program.line(one.address)
         head = f"{one.core:#x}", one.thread, one.cycle, one.id or None
-        rows.append((*head, address, one.size, one.state, symbol, line))
+        rows.append((*head, address, one.size, one.state, "marked" if one.triggered else "", symbol, line))
     print_rows(columns, rows, style)
 
 

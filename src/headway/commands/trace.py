@@ -47,7 +47,8 @@ def _shared(function: Any) -> Any:
                 "images",
                 multiple=True,
                 metavar="FILE[@ADDRESS]",
-                help="Program: ELF, memory dump at an address, System.map.  [default: that of the snapshot]",
+                help="Program: ELF, memory dump at an address, System.map; of the machine also a name of headway "
+                "machine list.  [default: that of the snapshot]",
             ),
             click.option(
                 "--stream",
@@ -212,7 +213,7 @@ def _write_page(output: str, fill: Callable[[Tracks], list[str]], left_out: str,
 
     with page_to(output) as stream:
         tracks = Stretches()
-        notes = [note for note in (*fill(tracks), left_out) if note]
+        notes = [note for note in (*fill(tracks), *tracks.remarks(), left_out) if note]
         tracks.write(stream, Subject(title=title, remarks=notes), _TICKS)
     for note in notes:
         click.echo(f"headway: {note}", err=True)

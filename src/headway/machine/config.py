@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from headway.errors import HeadwayError
 from headway.files import read_file
+from headway.trace.threads.container import COUNTED, NOT_COUNTED, SOURCES
 from headway.values import named
 
 from .fields import Choice, ConfigError, Field, Number, NumberOrWord, Path, Size, Switch, Text, refuse, shown
@@ -39,6 +40,7 @@ __all__ = [
     "Pipeline",
     "PowerConfig",
     "ProfileConfig",
+    "ProfileCounter",
     "ProgressUnitConfig",
     "Range",
     "Script",
@@ -77,6 +79,7 @@ _DEVICES = (
 )
 """The addresses of devices (docs/machine.md, section 3): the first, and that after the last."""
 _MAX_TRIGGERS = 4
+_COUNTERS = len(COUNTED)
 _MAX_SCRIPT = 4096
 _MAX_INPUT = 4 << 20
 _MAX_SECTORS = 1 << 17
@@ -184,7 +187,7 @@ class ProfileConfig(ConfigPart):
 class Trigger(ConfigPart):
     """A trigger block: what it looks for, how often it must find it, and in which states of the sequencer it looks."""
 
-    first: Number = Number(None, 0, 0xFFFF_FFFF, "address", base=16)
+    first: Number = Number(0, 0, 0xFFFF_FFFF, "address", base=16)
     watch: Choice = Choice("the accesses whose addresses it compares", "execute", "load", "store", "access")
     second: Number = Number(0, 0, 0xFFFF_FFFF, "another address, or the address after a range", base=16)
     range: Switch = Switch(False, "all addresses from first up to, not including, second")
@@ -193,6 +196,14 @@ class Trigger(ConfigPart):
     count: Number = Number(1, 1, 0x7FFF_FFFF, "it fires at every count-th match")
     states: Number = Number(7, 0, 7, "states of the sequencer in which it looks, a bit each")
     harts: Number = Number(0xFF, 0, 0xFF, "harts of the core at which it looks, a bit each", base=16)
+    symbol: Text = Text("", "function or variable whose address is first (with range: all of it)", most=1024)
+
+    def __post_init__(self) -> None:
+        """Check that either an address or a symbol is given."""
+        if self.symbol and (self.first or self.second):
+            raise ConfigError("symbol", "is given, and first or second as well: give one or the other")
+        if not self.symbol and not self.first:
+            raise ConfigError("first", "is missing: give an address, or a symbol")
 
     def registers(self) -> tuple[int, ...]:
         """Return the values of its registers, as a program would write them (section 9)."""
@@ -234,6 +245,18 @@ class Action(ConfigPart):
 
 
 @dataclass(frozen=True)
+class ProfileCounter(ConfigPart):
+    """One of the six counters of the profile: what it counts, and at which harts."""
+
+    source: Choice = Choice("what it counts", *SOURCES)
+    harts: Number = Number(0xFF, 0, 0xFF, "harts of the core that it counts, a bit each", base=16)
+
+    def number(self) -> int:
+        """Return the number of its source, as a program would write it (section 9)."""
+        return SOURCES.index(self.source)
+
+
+@dataclass(frozen=True)
 class TraceUnitConfig(ConfigPart):
     """The trace unit of each core (section 9)."""
 
@@ -251,18 +274,26 @@ class TraceUnitConfig(ConfigPart):
     line: Number = Number(0, 0, 31, "line of the PLIC for actions; 0: none")
     window: Number = Number(0, 0, 0x7FFF_FFFF, "cycles of a profiling window; 0: send no profile")
     profiled: Number = Number(7, 0, 7, "states of the sequencer in which the profile counts, a bit each")
-    counted: Number = Number(0xFF, 0, 0xFF, "harts of each core that the profile counts, a bit each", base=16)
+    counted: Number = Number(0xFF, 0, 0xFF, "harts of each core that the profile counts at all, a bit each", base=16)
     triggers: tuple[Trigger, ...] = ()
     moves: tuple[SequencerMove, ...] = ()
     actions: tuple[Action, ...] = ()
+    counters: tuple[ProfileCounter, ...] = tuple(ProfileCounter(source) for source in COUNTED)
 
     def __post_init__(self) -> None:
-        """Check that there are no more triggers, moves and actions than the trace unit has."""
+        """Check that there are no more triggers, moves, actions and counters than the trace unit has."""
         if len(self.triggers) > _MAX_TRIGGERS:
             raise ConfigError("triggers", f"has {len(self.triggers)} entries: give {_MAX_TRIGGERS} at most")
-        for name, most in (("moves", 6), ("actions", 3)):
+        for name, most in (("moves", 6), ("actions", 3), ("counters", _COUNTERS)):
             if len(getattr(self, name)) > most:
                 raise ConfigError(name, f"has {len(getattr(self, name))} entries: give {most} at most")
+        if not self.counters:
+            raise ConfigError("counters", f"has no entries: give 1 to {_COUNTERS}, or leave it out")
+
+    def counted_sources(self) -> str:
+        """Return the sources of the six counters, as a trace file names them."""
+        names = [counter.source for counter in self.counters]
+        return ",".join(names + [NOT_COUNTED] * (_COUNTERS - len(names)))
 
     def registers(self) -> Iterator[tuple[int, int]]:
         """Yield (number, value) of each register of the event resources and the profile (section 9)."""
@@ -272,7 +303,10 @@ class TraceUnitConfig(ConfigPart):
             yield 32 + 2 * move.state + (move.to - move.state - 1) % 3, move.when
         for action in self.actions:
             yield 38 + action.state, action.bits()
-        yield from ((46 + counter, self.counted) for counter in range(6))
+        for number in range(_COUNTERS):
+            counter = self.counters[number] if number < len(self.counters) else ProfileCounter(harts=0)
+            yield 46 + number, counter.harts & self.counted
+            yield 52 + number, counter.number()
         yield from ((41, self.states), (43, self.line), (45, self.profiled), (44, self.window))
 
 
@@ -606,12 +640,14 @@ _LISTS: Mapping[str, type[ConfigPart]] = {
     "triggers": Trigger,
     "moves": SequencerMove,
     "actions": Action,
+    "counters": ProfileCounter,
 }
 _LIST_NAMES = {
     "script": "uart.script",
     "triggers": "trace.triggers",
     "moves": "trace.moves",
     "actions": "trace.actions",
+    "counters": "trace.counters",
 }
 _NONE = {
     "l2": "no second-level cache: [l2] with size, ways, line, hit",
@@ -706,6 +742,7 @@ def _written(config: Config) -> Iterator[str]:
         ("trace.triggers", config.trace.triggers),
         ("trace.moves", config.trace.moves),
         ("trace.actions", config.trace.actions),
+        ("trace.counters", config.trace.counters),
         ("interrupts", config.interrupts),
         ("ranges", config.ranges),
         ("polls", config.polls),
@@ -714,7 +751,8 @@ def _written(config: Config) -> Iterator[str]:
         if not parts and name in _NONE:
             yield from ["", f"# {_NONE[name]}"]
         for part in parts:
-            yield from ["", f"[[{name}]]", *_lines(part, *(_left_out(part) if isinstance(part, Range) else ()))]
+            left_out = _left_out(part) if isinstance(part, (Range, Trigger)) else ()
+            yield from ["", f"[[{name}]]", *_lines(part, *left_out)]
 
 
 def _lines(part: ConfigPart, *left_out: str) -> Iterator[str]:
@@ -725,8 +763,10 @@ def _lines(part: ConfigPart, *left_out: str) -> Iterator[str]:
         yield f"{field.name} = {described.write(getattr(part, field.name))}".ljust(24) + f"  # {described.says}"
 
 
-def _left_out(part: Range) -> tuple[str, ...]:
-    return ("start", "end") if part.symbol else ("symbol",)
+def _left_out(part: Range | Trigger) -> tuple[str, ...]:
+    if not part.symbol:
+        return ("symbol",)
+    return ("start", "end") if isinstance(part, Range) else ("first", "second")
 
 
 def _read(name: str) -> str:

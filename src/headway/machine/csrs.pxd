@@ -7,7 +7,7 @@ from .division cimport own_part, set_own_part
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .devices cimport look_for_interrupts, timer_now
-from .events cimport RESOURCES, read_resource, write_resource
+from .events cimport is_resource, read_resource, write_resource
 from .power cimport PROFILING, settle_core
 from .protection cimport set_guard, write_pmp
 from .structures cimport Core, Hart, Machine
@@ -367,7 +367,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
     elif number == 0x802:
         ask_for_trace(h, value & 1)
     elif number == 0x7D8:
-        if value >= RESOURCES:
+        if not is_resource(&c.unit, value):
             return False
         c.unit.selected = value
     elif number == 0x7D9:

@@ -6,12 +6,13 @@ registers, which the configuration presets and a program may write.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from .architecture cimport *
 from .devices cimport look_at_plic
 from .power cimport BREAKING
 from .structures cimport Block, Core, Decoded, Hart, Machine, TraceUnit
-from .trace cimport TRACED, TRACE_IN_STATE, send_window, tell_trigger
+from .trace cimport SOURCES, TRACED, TRACE_IN_STATE, send_window, tell_trigger
 
 # Bits of a block's control register.
 cdef enum:  # Control
@@ -44,7 +45,15 @@ cdef enum:  # Resource
     WINDOW = 44
     PROFILED_IN = 45
     PROFILED = 46
-    RESOURCES = 52
+    PROFILE_SOURCES = 52
+    BUFFER_SIZE = 58
+    BUFFER_HELD = 59
+    BUFFER_WRITE = 60
+    BUFFER_READ = 61
+    BUFFER_STATUS = 62
+    RESOURCES = 63
+    BUFFER_DATA = 0x1000000
+    # ^ From here on: the words of the trace buffer.
 
 
 cdef inline void look_at_unit(Core* c) noexcept nogil:
@@ -132,6 +141,30 @@ cdef inline void watch_event(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
         enter_state(m, c, h, target)
 
 
+cdef inline bint is_resource(TraceUnit* u, uint32_t n) noexcept nogil:
+    """Return whether there is a register of that number."""
+    return n < RESOURCES or n >= BUFFER_DATA and <int64_t>(n - BUFFER_DATA) < u.ring // 4
+
+
+cdef inline uint32_t read_buffer(TraceUnit* u, uint32_t n) noexcept nogil:
+    """Read a register of the trace buffer. Sizes and pointers are in bytes."""
+    cdef uint32_t word
+    if n == BUFFER_SIZE:
+        return <uint32_t>u.ring
+    if n == BUFFER_HELD:
+        return <uint32_t>min(u.written, u.ring)
+    if n == BUFFER_WRITE:
+        return <uint32_t>(u.written % u.ring) if u.ring else 0
+    if n == BUFFER_READ:
+        return <uint32_t>(u.written % u.ring) if u.ring and u.written > u.ring else 0
+    if n == BUFFER_STATUS:
+        return (u.after >= 0) | (u.after == 0) << 1
+    if n < BUFFER_DATA:
+        return 0
+    memcpy(&word, u.bytes + 4 * <int64_t>(n - BUFFER_DATA), 4)
+    return word
+
+
 cdef inline uint32_t read_resource(TraceUnit* u, uint32_t n) noexcept nogil:
     cdef Block* b = &u.blocks[n >> 3 & 3]
     if n < MOVES:
@@ -152,7 +185,9 @@ cdef inline uint32_t read_resource(TraceUnit* u, uint32_t n) noexcept nogil:
         return <uint32_t>u.window
     if n == PROFILED_IN:
         return u.profiled_in
-    return u.profiled[n - PROFILED] if n < RESOURCES else 0
+    if n < PROFILE_SOURCES:
+        return u.profiled[n - PROFILED]
+    return u.sources[n - PROFILE_SOURCES] if n < BUFFER_SIZE else read_buffer(u, n)
 
 
 cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value) noexcept nogil:
@@ -195,8 +230,12 @@ cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value)
         u.window_at = c.cycle + 1
     elif n == PROFILED_IN:
         u.profiled_in = value & 7
-    elif n < RESOURCES:
+    elif n < PROFILE_SOURCES:
         u.profiled[n - PROFILED] = value & 0xFF
+    elif n < BUFFER_SIZE:
+        if value >= SOURCES:
+            return False
+        u.sources[n - PROFILE_SOURCES] = value
     else:
         return False
     look_at_unit(c)

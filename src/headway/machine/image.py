@@ -91,6 +91,8 @@ class MachineImage:
     names: NumberNames = NumberNames()
     functions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """For each function by name, its first address and the address after its last."""
+    objects: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The same for each variable."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MachineImage:
@@ -148,12 +150,14 @@ def _image(data: bytes, name: str) -> MachineImage:
         raise ImageError(f"{name} starts at {entry:#x}, where it has nothing: give the linker its entry (ENTRY, -e)")
     places: dict[str, int] = {}
     functions: dict[str, tuple[int, int]] = {}
+    objects: dict[str, tuple[int, int]] = {}
     named: dict[str, dict[int, str]] = {"call": {}, "tag": {}, "poll": {}, "wait": {}}
     for symbol, address, size, kind in _symbols(elf, data, name):
         if symbol in ("tohost", "fromhost"):
             places.setdefault(symbol, address)
-        elif kind == _FUNCTION and size:
-            functions.setdefault(symbol, (address, min(address + size, 1 << 32)))
+        elif kind in (_FUNCTION, _OBJECT) and size:
+            of_kind = functions if kind == _FUNCTION else objects
+            of_kind.setdefault(symbol, (address, min(address + size, 1 << 32)))
         found = _NAMED.fullmatch(symbol)
         if found and int(found[2]) <= _MAX_NUMBER[found[1]]:
             named[found[1]].setdefault(int(found[2]), _WORD.sub("_", found[3])[:64])
@@ -161,7 +165,7 @@ def _image(data: bytes, name: str) -> MachineImage:
     for symbol, address in places.items():
         if address % 8:
             raise ImageError(f"{name} has its symbol {symbol} at {address:#x}: align it to 8 bytes")
-    return MachineImage(name, entry, segments, places.get("tohost"), places.get("fromhost"), names, functions)
+    return MachineImage(name, entry, segments, places.get("tohost"), places.get("fromhost"), names, functions, objects)
 
 
 def _check_header(data: bytes, name: str) -> int:

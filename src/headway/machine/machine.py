@@ -299,11 +299,25 @@ def _shape(config: Config, image: MachineImage) -> MachineShape:
         window=config.power.window,
         program=digest_of((segment.address, segment.data) for segment in image.segments),
         name=os.path.basename(image.name)[:255],
+        counters=config.trace.counted_sources(),
     )
 
 
 def _resolved(config: Config, image: MachineImage) -> Config:
-    """Return the configuration with the ranges' symbols replaced by the addresses of these functions."""
+    """Return the configuration with the symbols of ranges and triggers replaced by their addresses."""
+    triggers = []
+    for number, trigger in enumerate(config.trace.triggers):
+        if trigger.symbol:
+            places = {**image.objects, **image.functions}
+            if trigger.symbol not in places:
+                raise HeadwayError(
+                    f"trace.triggers[{number}].symbol is {shown(trigger.symbol)}, but {image.name} has no function or "
+                    "variable of that name"
+                )
+            start, end = places[trigger.symbol]
+            trigger = replace(trigger, symbol="", first=start, second=end if trigger.range else 0)
+        triggers.append(trigger)
+    config = replace(config, trace=replace(config.trace, triggers=tuple(triggers)))
     ranges = []
     for number, part in enumerate(config.ranges):
         if part.symbol:

@@ -41,12 +41,15 @@ class Program:
     configuration: str | None
     """The name of the file with the configuration that it needs. None: it runs on the machine's defaults."""
 
+    def read(self) -> bytes:
+        """Return its ELF file."""
+        return _folder().joinpath(f"{self.name}.elf").read_bytes()
+
     def image(self) -> MachineImage:
         """Return its image, built."""
         from .image import MachineImage
 
-        name = f"{self.name}.elf"
-        return MachineImage.of(_folder().joinpath(name).read_bytes(), name)
+        return MachineImage.of(self.read(), f"{self.name}.elf")
 
     def config(self) -> Config:
         """Return the configuration that it needs."""

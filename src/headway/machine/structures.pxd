@@ -159,7 +159,8 @@ ctypedef struct TraceUnit:
     # ^ The cycle up to which the window's have been counted.
     uint32_t profiled_in
     uint32_t profiled[6]
-    # ^ The harts that each counter counts.
+    # ^ The harts that each counter counts, and what of them.
+    uint32_t sources[6]
     uint64_t profile[6]
     uint32_t changes
     # ^ Instructions that were found to differ from those of the loaded program.

@@ -27,6 +27,24 @@ cdef enum:  # Wanted
     TRACE_IN_STATE = 4
     TRACE_WANTED = 7
 
+# What a counter of the profile counts.
+cdef enum:  # Source
+    DATA_MISSES = 0
+    DATA_STALLS = 1
+    CODE_MISSES = 2
+    CODE_STALLS = 3
+    TLB_MISSES = 4
+    ALL_STALLS = 5
+    TLB_STALLS = 6
+    EXTERNAL_STALLS = 7
+    DEPENDENCIES = 8
+    REFILLS = 9
+    SLOTS = 10
+    RETIRED = 11
+    TAKEN = 12
+    TRAPPED_ENTRIES = 13
+    SOURCES = 14
+
 cdef enum:
     GROUP = 30
     # ^ The size in bytes at which a group is sent.
@@ -605,21 +623,51 @@ cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
     u.window_left = (u.window - (-u.window_left) % u.window) % u.window
 
 
+cdef inline int64_t of_stall(uint32_t source, int64_t cycles, int doing) noexcept nogil:
+    """Return what a stall adds to a counter with this source; ``doing``: its code in docs/trace-format.md."""
+    if source == DATA_MISSES:
+        return 6 <= doing <= 10
+    if source == DATA_STALLS:
+        return cycles if 6 <= doing <= 10 else 0
+    if source == CODE_MISSES:
+        return 4 <= doing <= 5
+    if source == CODE_STALLS:
+        return cycles if 4 <= doing <= 5 else 0
+    if source == TLB_MISSES:
+        return doing == 11
+    if source == TLB_STALLS:
+        return cycles if doing == 11 else 0
+    if source == EXTERNAL_STALLS:
+        return cycles if doing == 5 or doing == 7 or doing == 10 else 0
+    if source == DEPENDENCIES:
+        return cycles if doing == DATA else 0
+    if source == REFILLS:
+        return cycles if doing == REFILL else 0
+    if source == SLOTS:
+        return cycles if doing == SLOT else 0
+    return cycles if source == ALL_STALLS else 0
+
+
 cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexcept nogil:
-    """Count data-cache misses and their cycles, instruction-cache misses and theirs, micro-TLB misses, all stall cycles."""
+    """Add a stall of a hart to the counters of the profile."""
     cdef TraceUnit* u = &c.unit
-    cdef uint32_t* harts = u.profiled
+    cdef int i
     if not u.profiled_in >> u.state & 1 or not 0 < doing < IN_SLEEP:
         return
-    if 6 <= doing <= 10:
-        u.profile[0] += harts[0] >> h.slot & 1
-        u.profile[1] += <uint64_t>cycles if harts[1] >> h.slot & 1 else 0
-    elif 4 <= doing <= 5:
-        u.profile[2] += harts[2] >> h.slot & 1
-        u.profile[3] += <uint64_t>cycles if harts[3] >> h.slot & 1 else 0
-    elif doing == 11:
-        u.profile[4] += harts[4] >> h.slot & 1
-    u.profile[5] += <uint64_t>cycles if harts[5] >> h.slot & 1 else 0
+    for i in range(6):
+        if u.profiled[i] >> h.slot & 1:
+            u.profile[i] += <uint64_t>of_stall(u.sources[i], cycles, doing)
+
+
+cdef inline void count_event(Core* c, Hart* h, uint32_t source) noexcept nogil:
+    """Add one to the counters of the profile that have this source."""
+    cdef TraceUnit* u = &c.unit
+    cdef int i
+    if not u.profiled_in >> u.state & 1:
+        return
+    for i in range(6):
+        if u.sources[i] == source and u.profiled[i] >> h.slot & 1:
+            u.profile[i] += 1
 
 
 # --- where harts are watched ---
@@ -692,6 +740,10 @@ cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)
         log(m, h, h.free + m.unit, more * m.unit, pc, LONG)
+    if c.unit.window:
+        count_event(c, h, RETIRED)
+        if taken:
+            count_event(c, h, TAKEN)
     if not t.on:
         return
     if BEQ <= operation <= BGEU and not taken:
@@ -711,5 +763,7 @@ cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept 
     """Record a trap of the hart, which was at `pc`: one cycle."""
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, TRAPS)
+    if c.unit.window:
+        count_event(c, h, TRAPPED_ENTRIES)
     if h.traced.on:
         tell_branch(m, c, h, h.pc, (TRAP_INTERRUPT if h.mcause >> 31 else TRAP_EXCEPTION) << 1 | (h.mcause & 15) << 3)

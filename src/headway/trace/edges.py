@@ -38,6 +38,8 @@ class Edge:
     address: int | None = None
     line: str = ""
     thread: int | None = None
+    instant: bool = False
+    """Not the begin of a slice, but something without a length, within the innermost slice if one is open."""
 
 
 class Tracks(Protocol):
@@ -48,6 +50,12 @@ class Tracks(Protocol):
 
     def put(self, edge: Edge) -> None:
         """Take the next edge."""
+
+    def counter(self, track: int, name: str, unit: str, parent: int) -> None:
+        """Name the track of a counter, before its first value; ``unit``: empty for a number of occurrences."""
+
+    def count(self, track: int, time: int, value: int) -> None:
+        """Take a counter's value from a time (ns) on. Its times never go back."""
 
 
 @dataclass(slots=True)
@@ -118,6 +126,10 @@ class SliceEdges:
         self._begin(track, begin, name, category, address, None)
         self._put(Edge(track, self._clock(end), None))
         now.end = end
+
+    def mark(self, track: int, time: int, name: str, category: str, address: int) -> None:
+        """Report that something happened at a time that the track has reached, and no later one."""
+        self._put(Edge(track, self._clock(time), name, category, address, self._names.line(address), None, True))
 
     def pause(self, track: int) -> None:
         """Report that what the track does from here on has no place in time."""

@@ -37,3 +37,7 @@ class SliceEdge(Protocol):
     @property
     def thread(self) -> int | None:
         """The software thread that the slice belongs to."""
+
+    @property
+    def instant(self) -> bool:
+        """Whether this is no slice, but something without a length."""

@@ -19,7 +19,7 @@ from tests.trace.threads.runs import Run, run
 from headway.binary.lines import LineTable
 from headway.machine.config import Config, TraceUnitConfig
 from headway.machine.image import MachineImage
-from headway.trace.threads.reading import COUNTED
+from headway.trace.threads.container import COUNTED
 
 pytestmark = pytest.mark.end_to_end
 
@@ -262,6 +262,29 @@ def test_stats_show_each_window_of_the_profile(tmp_path: Path) -> None:
 
 def stats(path: Path) -> str:
     return headway("trace", "stats", path, "--format", "json").stdout
+
+
+def test_windows_have_the_counters_that_were_configured(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(
+        "[trace]\nwindow = 5000\n[[trace.counters]]\nsource = 'instructions'\n"
+        "[[trace.counters]]\nsource = 'dependency_stall_cycles'\nharts = 2\n"
+    )
+    path = tmp_path / "a.hwt"
+    assert headway("machine", "run", PROGRAM, "--config", tmp_path / "my.toml", "--trace", path, "-q").returncode == 0
+    found = json.loads(headway("trace", "stats", path, "--windows", "--format", "json").stdout)
+    assert list(found[0]) == ["stream", "cycle", "instructions", "dependency_stall_cycles"]
+    sums = {row["what"]: row["value"] for row in json.loads(stats(path)) if row["what"].startswith("profile.")}
+    assert sums.keys() == {"profile.windows", "profile.instructions", "profile.dependency_stall_cycles"}
+    table = headway("trace", "stats", path, "--windows").stdout.splitlines()
+    assert table[0].split() == ["stream", "cycle", "instructions", "data_stalls"]
+
+
+def test_a_program_of_the_machine_is_given_by_its_name(tmp_path: Path) -> None:
+    trace = EXAMPLES / "sleepers.hwt"
+    assert decoded(trace, "--image", "sleepers") == decoded(trace, "--image", EXAMPLES / "sleepers.elf")
+    assert "not the one that was traced" in refused("trace", "decode", trace, "--image", "sort")
+    assert "cannot be opened" in refused("trace", "decode", trace, "--image", "./sleepers")
+    assert headway("trace", "export", trace, "--image", "sleepers", "-o", tmp_path / "s.pftrace").returncode == 0
 
 
 def test_what_was_mended_is_counted_and_costs_nothing(tmp_path: Path) -> None:

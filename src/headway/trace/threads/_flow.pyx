@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 
 from headway.riscv.decode cimport Decoded, decode_half, decode_word
 from headway.riscv.operations cimport BEQ, BGEU, FENCE_I, JAL, JALR, MRET, is_link
-from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, NO_TARGET, NOT_TAKEN, TRAPS
+from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK
 from headway.trace.threads.packets cimport (
     ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
     packet_at,
@@ -167,7 +167,8 @@ cdef class ThreadRows:
     ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). For an instruction (``what`` 16 or 17), ``cycle`` is
     the cycle of the core in which it was issued, None if that is not known, and ``cycles`` the time since the thread's
     instruction before, without gaps. For anything else, they are the first cycle and the number of cycles, None if not
-    known. ``size`` is then 0, and for a gap ``address`` and ``id`` are 0, too.
+    known. ``size`` is then 0, and for a gap ``address`` and ``id`` are 0, too. A trigger marker has no cycles; it is the
+    instruction's that fired, in its last cycle, and its ``address`` is 0 if the thread's place is not known.
     """
 
     cdef Row* data
@@ -286,7 +287,9 @@ cdef class ThreadRows:
                     if r.cycles or r.cycle >= 0:
                         used += put_number(out + used, r.cycles)
                     out[used] = c","
-                    used += 1 + put_address(out + used + 1, r.address)
+                    used += 1
+                    if r.address or r.what != TRIGGER_MARK:
+                        used += put_address(out + used, r.address)
                     out[used] = c","
                     used += 1 + put_number(out + used + 1, r.size)
                     out[used] = c","
@@ -356,7 +359,7 @@ cdef class ThreadDecoder:
     cdef int64_t unit
     cdef bint cycle_accurate, stalls
     cdef ThreadRows rows
-    cdef list clocks, windows
+    cdef list clocks, windows, marks
     cdef int64_t begun, after, end
     # ^ Where in the stream the current packet begins and ends, and where the segment ends.
     cdef readonly int64_t contradictions, triggers
@@ -377,6 +380,7 @@ cdef class ThreadDecoder:
         self.rows = ThreadRows()
         self.clocks = []
         self.windows = []
+        self.marks = []
         self.state.torn = -1
         for i in range(MAX_THREADS):
             self.state.places[i].gap = 0
@@ -748,9 +752,6 @@ cdef class ThreadDecoder:
                 s.changes += 1
                 self.forget_code(packet.value)
                 continue
-            if packet.kind == TRIGGERED:
-                self.triggers += 1
-                continue
             if packet.kind == PROFILED:
                 self.windows.append((packet.count, *[packet.profile[i] for i in range(6)]))
                 continue
@@ -771,7 +772,9 @@ cdef class ThreadDecoder:
                 self.lose_all(CONTRADICTION)
                 return 0
             t = &s.places[s.thread]
-            if packet.kind == ATOMS:
+            if packet.kind == TRIGGERED:
+                self.mark(<int>s.thread, t)
+            elif packet.kind == ATOMS:
                 self.atoms(<int>s.thread, t, packet.value)
             elif packet.kind == CYCLES:
                 if packet.value <= 256:
@@ -785,6 +788,23 @@ cdef class ThreadDecoder:
                 if t.waiting:
                     self.settle(t)
                 self.lose(t, UNTRACED, True)
+        return 0
+
+    cdef int mark(self, int thread, Place* t) except -1:
+        """Add a row for a trigger marker, which follows the instruction that fired."""
+        cdef Row* r = &self.rows.data[self.rows.size]
+        self.rows.size += 1
+        self.triggers += 1
+        r.cycle = self.core_cycle(thread, t.cycle) - 1 if t.known and t.timed else -1
+        r.cycles = 0
+        r.address = t.last if t.known else 0
+        r.id = t.id if t.known else 0
+        r.thread = <uint8_t>thread
+        r.size = 0
+        r.what = TRIGGER_MARK
+        r.unused = 0
+        if r.cycle >= 0:
+            self.marks.append((thread, r.cycle))
         return 0
 
     cdef int add_clock(self, Packet* p) except -1:
@@ -883,6 +903,11 @@ cdef class ThreadDecoder:
         counted nothing or found no room.
         """
         found, self.windows = self.windows, []
+        return found
+
+    def markers(self):
+        """Return the trigger markers of known time since the last call: thread, and cycle of the core."""
+        found, self.marks = self.marks, []
         return found
 
     def save(self):

@@ -14,13 +14,13 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import BinaryIO
 
 from headway.errors import HeadwayError
 from headway.files import open_file
 
-__all__ = ["MAGIC", "MachineShape", "TraceFile", "TraceFileWriter", "digest_of"]
+__all__ = ["COUNTED", "MAGIC", "NOT_COUNTED", "SOURCES", "MachineShape", "TraceFile", "TraceFileWriter", "digest_of"]
 
 MAGIC = b"HWTRACE\x02"
 _CHUNK = struct.Struct("<BI")
@@ -29,7 +29,28 @@ _MAX_DESCRIPTION = 1 << 16
 _MAX_CHUNK = 1 << 24
 _PIECE = 1 << 20
 _LIMITS = {"cores": (1, 16), "threads": (1, 8), "window": (8, 1 << 20)}
-_LONGEST = {"program": 64, "name": 1024}
+_LONGEST = {"program": 64, "name": 1024, "counters": 256}
+SOURCES = (
+    "data_cache_misses",
+    "data_cache_stall_cycles",
+    "instruction_cache_misses",
+    "instruction_cache_stall_cycles",
+    "tlb_misses",
+    "stall_cycles",
+    "tlb_stall_cycles",
+    "external_stall_cycles",
+    "dependency_stall_cycles",
+    "refill_cycles",
+    "slot_cycles",
+    "instructions",
+    "taken_branches",
+    "traps",
+)
+"""What a counter of the profile can count, by number (docs/machine.md, section 9)."""
+COUNTED = SOURCES[:6]
+"""The sources of the six counters unless the machine is told others."""
+NOT_COUNTED = "-"
+"""In place of the source of a counter that is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +68,8 @@ class MachineShape:
     """The `digest_of` the program."""
     name: str
     """The name of the program's file."""
+    counters: str = ",".join(COUNTED)
+    """The sources of the six counters of the profile, as configured."""
 
 
 def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
@@ -63,7 +86,8 @@ class TraceFileWriter:
 
     def __init__(self, stream: BinaryIO, shape: MachineShape) -> None:
         self._stream = stream
-        text = json.dumps(asdict(shape)).encode()
+        described = {f.name: getattr(shape, f.name) for f in fields(shape) if getattr(shape, f.name) != f.default}
+        text = json.dumps(described).encode()
         self._write(MAGIC + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
 
     def add(self, core: int, data: bytes) -> None:
@@ -151,7 +175,7 @@ class TraceFile:
         values = found if isinstance(found, dict) else {}
         chosen: dict[str, object] = {}
         for field in fields(MachineShape):
-            value = values.get(field.name)
+            value = values.get(field.name, None if field.default is MISSING else field.default)
             low, high = _LIMITS.get(field.name, (0, 0))
             good = {
                 "int": type(value) is int and low <= value <= high,
@@ -161,6 +185,9 @@ class TraceFile:
             if not good:
                 raise self._damaged(f"its machine's {field.name} is missing or impossible")
             chosen[field.name] = value
+        names = str(chosen["counters"]).split(",")
+        if len(names) != len(COUNTED) or not {*names} <= {*SOURCES, NOT_COUNTED}:
+            raise self._damaged("its machine's counters are missing or impossible")
         return MachineShape(**chosen)  # type: ignore[arg-type]
 
     def _index(self, stream: BinaryIO) -> None:

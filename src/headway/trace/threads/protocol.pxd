@@ -33,6 +33,8 @@ cdef enum:  # Doing
     EXECUTED = 16
     NOT_TAKEN = 17
     TRAPS = 18
+    TRIGGER_MARK = 19
+    # ^ Of decoded rows only: no cycle, but the marker after an instruction.
 
 cdef enum:  # Header
     CYCLES_LONG = 0x44

@@ -15,11 +15,10 @@ from headway.errors import HeadwayError
 
 from ._flow import ThreadDecoder, ThreadRows, count_packets
 from .clock import Clock
-from .container import TraceFile, digest_of
+from .container import NOT_COUNTED, TraceFile, digest_of
 from .segments import Segment, Segments
 
 __all__ = [
-    "COUNTED",
     "PACKETS",
     "STATES",
     "CoreStatistics",
@@ -49,6 +48,7 @@ STATES: Mapping[int, str] = {
     16: "executed",
     17: "not_executed",
     18: "trap",
+    19: "trigger",
     32: "unknown.unsynchronised",
     33: "unknown.trace_off",
     34: "unknown.overflow",
@@ -58,7 +58,10 @@ STATES: Mapping[int, str] = {
     38: "unknown.code_changed",
     39: "unknown.cut_off",
 }
-"""What a thread does in a cycle, by its code in docs/trace-format.md. Codes from 32 on tell why it is not known."""
+"""What a thread does in a cycle, by its code in docs/trace-format.md. Codes from 32 on tell why it is not known.
+
+A trigger has no cycle: it follows the instruction that fired.
+"""
 PACKETS = (
     "no packet",
     "A-sync",
@@ -75,15 +78,8 @@ PACKETS = (
     "profile",
     "check",
 )
-COUNTED = (
-    "data_cache_misses",
-    "data_cache_stall_cycles",
-    "instruction_cache_misses",
-    "instruction_cache_stall_cycles",
-    "tlb_misses",
-    "stall_cycles",
-)
-"""The events that the six counters of the profile count."""
+_MAX_MARKERS = 1 << 16
+"""The number of trigger markers that `Trace.at` knows."""
 _EVERY = 1 << 15
 """Bytes of a stream between two states of the decoder that are kept."""
 _TRACE_OFF, _DAMAGE = 33, 35
@@ -127,6 +123,8 @@ class ThreadMoment:
     address: int | None
     size: int
     id: int | None
+    triggered: bool = False
+    """Whether the thread caused a trigger marker in this cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +165,8 @@ class _Index:
     clock: Clock
     whole: bool
     """Whether no segment was damaged or missing."""
+    markers: frozenset[tuple[int, int]]
+    """Thread and cycle of each trigger marker."""
 
 
 class Trace:
@@ -181,6 +181,11 @@ class Trace:
                 f"the program is not the one that was traced ({self.shape.name!a}): give the file that ran with --image"
             )
         self._index: dict[int, _Index] = {}
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The sources of the six counters of the profile; `NOT_COUNTED` for one that is not used."""
+        return tuple(self.shape.counters.split(","))
 
     def check_core(self, core: int) -> None:
         """Raise HeadwayError if there is no such stream."""
@@ -227,7 +232,7 @@ class Trace:
         packets, size, mended, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0, 0
         begun = False
         rows = dict[int, int]()
-        profile, windows = [0] * len(COUNTED), 0
+        profile, windows = [0] * len(self.counted), 0
         for segment in self.segments(core):
             size += segment.end - segment.offset
             damaged, unchecked = damaged + unchecked, 0
@@ -254,11 +259,11 @@ class Trace:
             {STATES[code]: count for code, count in sorted(rows.items())},
             decoder.contradictions if self.program is not None else 0,
             windows,
-            dict(zip(COUNTED, profile, strict=True)),
+            {name: count for name, count in zip(self.counted, profile, strict=True) if name != NOT_COUNTED},
         )
 
     def windows(self, core: int) -> Iterator[tuple[int, ...]]:
-        """Yield the windows of a core's profile: the cycle of the core at which each ended, and the `COUNTED` events.
+        """Yield the windows of a core's profile: the cycle of the core at which each ended, and the six counts.
 
         This needs no program. Windows in which nothing was counted are not there. If the trace unit had no room for a
         window, its counts are in the next one.
@@ -301,7 +306,9 @@ class Trace:
             decoder = self._decoder(False)
             kept = [_Kept(0, tuple(decoder.times()), decoder.save())]
             end, whole, number = 0, True, -1
+            markers: set[tuple[int, int]] = set()
             for _, _, segment in self._decoded(core, decoder):
+                markers.update(decoder.markers()[: max(_MAX_MARKERS - len(markers), 0)])
                 if segment is not None:
                     if number >= 0:  # what precedes the first A-sync in a trace buffer does not count as missing
                         whole = whole and segment.whole and segment.number == number
@@ -310,7 +317,7 @@ class Trace:
                         kept.append(_Kept(segment.end, tuple(decoder.times()), decoder.save()))
                 end = max([end, *(time for time in decoder.times() if time is not None)])
             clock = Clock(decoder.changes_of_clock(), end, self.shape.window)
-            self._index[core] = _Index(kept, clock, whole)
+            self._index[core] = _Index(kept, clock, whole, frozenset(markers))
         return self._index[core]
 
     def _at(self, core: int, cycle: int) -> list[ThreadMoment]:
@@ -344,9 +351,14 @@ class Trace:
                 if place >= 0:
                     _, _, _, address, size, what, number = rows[place]
                     known = what < 32
-                    where = (address, size, number) if known else (None, 0, None)
+                    where: tuple[int | None, int, int | None] = (address, size, number) if known else (None, 0, None)
                     found[thread] = ThreadMoment(
-                        core, core * self.shape.threads + thread, cycle, STATES[what], where[0], where[1], where[2]
+                        core,
+                        core * self.shape.threads + thread,
+                        cycle,
+                        STATES[what],
+                        *where,
+                        any((thread, at) in self._indexed(core).markers for at in range(cycle, cycle + unit)),
                     )
                     threads.discard(thread)
                     continue

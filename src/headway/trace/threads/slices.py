@@ -7,10 +7,12 @@ stall has a slice of its own if it is long enough to be seen.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headway.trace.edges import Edge, SliceEdges, Tracks
 
+from .container import NOT_COUNTED
 from .reading import STATES
 
 if TYPE_CHECKING:
@@ -20,8 +22,10 @@ __all__ = ["track_of", "walk", "write"]
 
 MIN_CYCLES = 8
 """Cycles that a stall must last to get a slice of its own."""
-_EXECUTED, _NOT_TAKEN, _TRAPS, _UNKNOWN = 16, 17, 18, 32
+_EXECUTED, _NOT_TAKEN, _TRAPS, _TRIGGER, _UNKNOWN = 16, 17, 18, 19, 32
 _SLEEPS = (12, 16)
+_COUNTERS = 100
+"""The number from which on the tracks of a core's counters follow those of its threads."""
 
 
 def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
@@ -37,7 +41,10 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
         for number in range(len(rows)):
             thread, cycle, cycles, address, _, what, id_ = rows[number]
             track = track_of(core, thread)
-            if cycle is None or not cycles:
+            if what == _TRIGGER:
+                if cycle is not None:
+                    slices.mark(track, cycle + 1, STATES[what], "trigger", address)
+            elif cycle is None or not cycles:
                 slices.pause(track)
             elif what >= _UNKNOWN:
                 slices.apart(track, cycle, cycle + cycles, STATES[what], "gap")
@@ -54,12 +61,42 @@ def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
 
 
 def write(trace: Trace, cores: list[int], file: Tracks) -> None:
-    """Write the slices of these cores. Raises HeadwayError without a program."""
+    """Write the slices of these cores, and their profiles as counters. Raises HeadwayError without a program."""
     for core in cores:
         file.describe(track_of(core), f"core {core}")
         for thread in range(trace.shape.threads):
             file.describe(track_of(core, thread), f"hart {core * trace.shape.threads + thread}", track_of(core))
         walk(trace, core, file.put)
+        _count(trace, core, file)
+
+
+def _count(trace: Trace, core: int, file: Tracks) -> None:
+    """Write the windows of a core's profile: each counter has what was counted in a window while the window lasted.
+
+    The trace has the ends of windows. A window begins where the one before it ended, or as long before its end as the
+    shortest window is, and then nothing was counted in between.
+    """
+    ends = [window[0] for window in trace.windows(core)]
+    if not ends:
+        return
+    shortest = min([after - before for before, after in pairwise(ends) if after > before], default=ends[0])
+    clock = trace.clock(core)
+    tracks = {
+        place: track_of(core, _COUNTERS + place) for place, name in enumerate(trace.counted) if name != NOT_COUNTED
+    }
+    for place, track in tracks.items():
+        name = trace.counted[place].replace("_", " ")
+        file.counter(track, name, "cycles" if name.endswith("cycles") else "", track_of(core))
+    before = 0
+    for end, *counts in trace.windows(core):
+        begin = max(before, end - shortest)
+        for place, track in tracks.items():
+            if begin > before:
+                file.count(track, max(clock.tick(before), 0), 0)
+            file.count(track, max(clock.tick(begin), 0), counts[place])
+        before = end
+    for track in tracks.values():
+        file.count(track, max(clock.tick(before), 0), 0)
 
 
 def track_of(core: int, thread: int = -1) -> int:

@@ -23,6 +23,8 @@ __all__ = ["Stretches"]
 
 _AT_ONCE = 1 << 15
 """The number of rows handed over at once; so many rows have no more states than can be numbered."""
+_INSTANTS = 5
+"""The number of instants of a name whose times are said."""
 _EXECUTES, _TRAP = "function", "trap"
 _PRECISION = Precision(
     effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE
@@ -46,6 +48,8 @@ class Stretches:
         self._since: dict[int, int] = {}
         self._states: dict[str, int] = {}
         self._columns = array("q"), array("q"), array("q"), array("q")
+        self._instants: dict[str, list[tuple[int, int]]] = {}
+        self._counters = False
 
     def describe(self, track: int, name: str, parent: int | None = None) -> None:
         """Name a track. Must be called before its edges."""
@@ -53,6 +57,9 @@ class Stretches:
 
     def put(self, edge: SliceEdge) -> None:
         """Add an edge."""
+        if edge.instant:
+            self._instants.setdefault(edge.name or "", []).append((edge.time, edge.track))
+            return
         open_ = self._open.setdefault(edge.track, [])
         if open_ and edge.time > self._since[edge.track]:
             row = edge.track, self._since[edge.track], edge.time, open_[-1]
@@ -63,6 +70,24 @@ class Stretches:
             open_.append(self._states.setdefault(_state(edge.name, edge.category), len(self._states)))
         elif open_:
             open_.pop()
+
+    def counter(self, track: int, name: str, unit: str, parent: int) -> None:
+        """Take a counter, which the page does not show."""
+        self._counters = True
+
+    def count(self, track: int, time: int, value: int) -> None:
+        """Take a counter's value, which the page does not show."""
+
+    def remarks(self) -> list[str]:
+        """Return what the page says of instants, and of counters."""
+        found = []
+        for name, places in sorted(self._instants.items()):
+            times = [f"{time:,} ({self._names.get(track, (str(track), 0))[0]})" for time, track in places[:_INSTANTS]]
+            rest = f" and {len(places) - _INSTANTS:,} more" if len(places) > _INSTANTS else ""
+            found.append(f"{name} at {', '.join(times)}{rest}")
+        if self._counters:
+            found.append("the windows of the profile are not on this page: --to perfetto has them")
+        return found
 
     def write(self, stream: TextIO, subject: Subject, times: str) -> None:
         """Write the page. ``times`` says in words what a unit of time is. Raises OSError if the stream does."""

@@ -45,7 +45,16 @@ class File:
             more += annotated([(self._line, edge.line)])
         if edge.thread is not None:
             more += annotated([(self._thread, edge.thread)])
-        self._events.begin(edge.track, edge.time, self._trace.category(edge.category), name, more)
+        write = self._events.instant if edge.instant else self._events.begin
+        write(edge.track, edge.time, self._trace.category(edge.category), name, more)
+
+    def counter(self, track: int, name: str, unit: str, parent: int) -> None:
+        """Describe the track of a counter. Must come before its values."""
+        self._trace.counter(track, name, unit, parent)
+
+    def count(self, track: int, time: int, value: int) -> None:
+        """Write a counter's value from ``time`` (ns) on."""
+        self._events.counter(track, time, value)
 
     def close(self) -> None:
         """Write what is still in the buffer."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from headway.machine._processor import STANDSTILL, MachineProcessor
+from headway.machine._processor import SEMIHOST, STANDSTILL, MachineProcessor
 from headway.machine.config import RAM, Config
 from headway.machine.console import Console
 from headway.machine.host import Host
@@ -24,8 +24,8 @@ from headway.machine.image import MachineImage
 from .common import table
 
 PROGRAM = Path(__file__).parents[1] / "examples/polling.elf"
-OFF, NEVER, FIXED, CPU_TIME = range(4)
-CYCLES, INSTRUCTIONS, BRANCHES = 1, 2, 3
+OFF, NEVER, FIXED, CPU_TIME = "off", "never", "fixed", "cpu-time"
+CYCLES, INSTRUCTIONS, BRANCHES = "cycles", "instructions", "branches"
 MAX_TICKS = 2_000_000_000
 _TEXT = re.compile(
     r"(\d+) threads: (\d+) cycles, work ([0-9a-f]+), (\d+) records, (\d+) left\n"
@@ -64,8 +64,8 @@ class Polled:
     """The first looks of the first thread."""
 
 
-def run(config: Config | None = None, /, **words: int) -> Polled:
-    """Run the program with these of its words (``polling_NAME``) changed."""
+def run(config: Config | None = None, /, **arguments: int | str) -> Polled:
+    """Run the program with these of its arguments (``headway machine run polling -- NAME=VALUE``)."""
     config = config or Config.of(cores=1, threads=1)
     image = MachineImage.load(PROGRAM)
     with PROGRAM.open("rb") as file:
@@ -75,14 +75,18 @@ def run(config: Config | None = None, /, **words: int) -> Polled:
     processor = MachineProcessor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
-    for name, value in words.items():
-        processor.write(places[f"polling_{name}"], struct.pack("<I", value))
-    host = Host(processor, console, free=image.end, top=RAM + config.memory.ram)
+    told = [f"{name}={value}" for name, value in arguments.items()]
+    host = Host(processor, console, arguments=(PROGRAM.name, *told), free=image.end, top=RAM + config.memory.ram)
     processor.start(image.entry, image.tohost)
     while processor.now < MAX_TICKS and host.exit_status is None:
-        if processor.run(MAX_TICKS) == STANDSTILL:
+        stop = processor.run(MAX_TICKS)
+        if stop == STANDSTILL:
             raise SystemExit("the program stands still")
-        if image.tohost is not None:
+        if stop == SEMIHOST:
+            hart = processor.stopped_hart
+            operation, parameter = (processor.register(hart, n) for n in (10, 11))
+            processor.set_register(hart, 10, host.semihost(operation, parameter, processor.now))
+        elif image.tohost is not None:
             host.htif(image.tohost, image.fromhost)
     text = bytes(console.written).decode()
     said = _TEXT.search(text)
@@ -99,16 +103,17 @@ def run(config: Config | None = None, /, **words: int) -> Polled:
 TITLES = ["policy", "collected", "left", "lost", "looks", "drains", "looks per useful drain", "cycles", "looking takes"]
 
 
-def rows(**words: int) -> Iterable[list[str]]:
+def rows(**words: int | str) -> Iterable[list[str]]:
     """Yield a row of the table for each policy, and for the runs with which they are compared."""
     never = run(policy=NEVER, **words)
-    for name, changed in (
+    policies: tuple[tuple[str, dict[str, int | str]], ...] = (
         ("no profile", {"policy": OFF}),
         ("profile, nobody looks", {"policy": NEVER}),
         ("fixed, 3,000 cycles", {"policy": FIXED, "period": 3_000}),
         ("fixed, 1,000,000 cycles", {"policy": FIXED, "period": 1_000_000}),
         ("processor time", {"policy": CPU_TIME}),
-    ):
+    )
+    for name, changed in policies:
         found = run(**changed, **words)
         if found.work != never.work or found.wrong:
             raise SystemExit("the work was not the same")
@@ -132,7 +137,14 @@ def main() -> None:
         (INSTRUCTIONS, 1000, 300_000, "1,000 instructions"),
         (BRANCHES, 200, 150_000, "200 taken branches"),
     ):
-        words = {"busy": 10, "bursty": 90, "idle": 900, "capacity": 1024, "pieces": pieces, "event": event}
+        words: dict[str, int | str] = {
+            "busy": 10,
+            "bursty": 90,
+            "idle": 900,
+            "capacity": 1024,
+            "pieces": pieces,
+            "event": event,
+        }
         print("\nReference machine, 1 hart, 1,000 threads (10 busy, 90 bursty, 900 idle), buffers of 1 KiB,")
         print(f"a record of 16 bytes each {name}; exact:\n")
         print(table(TITLES, rows(every=every, **words)), flush=True)

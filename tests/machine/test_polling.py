@@ -6,17 +6,18 @@ from functools import cache
 
 import pytest
 from benchmarks.polling_machine import BRANCHES, CPU_TIME, CYCLES, FIXED, INSTRUCTIONS, NEVER, OFF, Polled, run
-from tests.machine.examples import SHAPES, Shape
+from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape
 
 from headway.buffers.policies.cpu_time import CpuTime
 from headway.machine.config import Config
+from headway.machine.machine import Machine
 
 CAPACITY = 512
 """As the program has it, if it is not told otherwise."""
 
 
 @cache
-def polled(policy: int, event: int = INSTRUCTIONS, every: int = 500, shape: Shape = (1, 1, "strict")) -> Polled:
+def polled(policy: str, event: str = INSTRUCTIONS, every: int = 500, shape: Shape = (1, 1, "strict")) -> Polled:
     cores, threads, issue = shape
     return run(Config().with_values(cores=cores, threads=threads, issue=issue), policy=policy, event=event, every=every)
 
@@ -25,10 +26,10 @@ EVENTS = ((CYCLES, 1000), (INSTRUCTIONS, 500), (BRANCHES, 100))
 
 
 @pytest.mark.parametrize(("event", "every"), EVENTS)
-def test_the_same_work_is_done_whatever_the_policy(event: int, every: int) -> None:
-    runs = [polled(policy, event, every) for policy in (OFF, NEVER, FIXED, CPU_TIME)]
-    assert len({done.work for done in runs}) == 1
-    assert not any(done.wrong for done in runs)
+def test_the_same_work_is_done_whatever_the_policy(event: str, every: int) -> None:
+    runs = {policy: polled(policy, event, every) for policy in (OFF, NEVER, FIXED, CPU_TIME)}
+    assert len({done.work for done in runs.values()}) == 1
+    assert not any(done.wrong for done in runs.values())
     assert runs[OFF].cycles < runs[NEVER].cycles < runs[CPU_TIME].cycles < runs[FIXED].cycles
 
 
@@ -57,7 +58,7 @@ def test_rates_that_change_tenfold_cost_less_than_the_budget() -> None:
 
 
 @pytest.mark.parametrize(("event", "every"), EVENTS)
-def test_the_policy_in_the_program_is_that_of_the_collector(event: int, every: int) -> None:
+def test_the_policy_in_the_program_is_that_of_the_collector(event: str, every: int) -> None:
     """Told what the program's looks found, `CpuTime` decides the same; the program rounds to whole numbers."""
     policy = CpuTime(CAPACITY, first=CAPACITY // 16 // 2 * every)
     policy.due(0, 0)
@@ -68,3 +69,22 @@ def test_the_policy_in_the_program_is_that_of_the_collector(event: int, every: i
         assert found.next - found.used == pytest.approx(
             policy.interval if found.drained else found.next - found.used, rel=0.05
         )
+
+
+@pytest.mark.parametrize(
+    "argument", ["policy=none", "polcy=off", "period=", "period=1e3", "period=4294967296", "x", "event="]
+)
+def test_an_argument_that_the_program_does_not_know_is_said(argument: str) -> None:
+    done = Machine(threads=1).run(EXAMPLES / "polling.elf", arguments=(argument,), max_cycles=MAX_CYCLES)
+    lines = done.console.decode().splitlines()
+    assert done.exit_status == 2
+    assert lines[0] == f"polling: {argument} is no argument of this program:" or argument == "event="
+    assert lines[-2].startswith("policy=off|never|fixed|cpu-time ")
+
+
+def test_arguments_are_those_of_the_command_line() -> None:
+    done = Machine(threads=1).run(
+        EXAMPLES / "polling.elf", arguments=("policy=fixed", "pieces=100", "busy=1"), max_cycles=MAX_CYCLES
+    )
+    assert done.exit_status == 0
+    assert done.console.startswith(b"polling: policy 2, 31 threads: ")

@@ -6,13 +6,14 @@
  * Only a thread itself can look into its buffer (to look it is de-authorised and authorised again, which takes its time),
  * and does so at the safe point after each piece of work, if it is time to:
  *
- * fixed period: `polling_period` cycles have passed since it last looked, whether it ran or not;
- * processor time: it has used the cycles in which it half fills its buffer. The arithmetic is that of
+ * fixed: `period` cycles have passed since it last looked, whether it ran or not;
+ * cpu-time: it has used the cycles in which it half fills its buffer. The arithmetic is that of
  * headway/buffers/policies/cpu_time.py, in integers.
  *
  * Sleeps and turns are counted in pieces of work, not in cycles, so that the same work is done in the same order
  * whatever the policy costs: runs differ by nothing but their looks. */
 
+#include "arguments.h"
 #include "bare.h"
 #include "jobs.h"
 
@@ -35,14 +36,22 @@
 enum policy { OFF, NEVER, FIXED, CPU_TIME };
 enum kind { BUSY, BURSTY, IDLE };
 
-/* What can be changed in the file. */
-uint32_t polling_policy = CPU_TIME;
-uint32_t polling_period = 1000; /* cycles, of the fixed policy */
-uint32_t polling_busy = 2, polling_bursty = 6, polling_idle = 24;
-uint32_t polling_capacity = 512; /* bytes of a buffer */
-uint32_t polling_event = PB_INSTRUCTIONS; /* pbctl: 1 cycles, 2 instructions, 3 taken branches */
-uint32_t polling_every = 500; /* so many of them from a record to the next */
-uint32_t polling_pieces = 4000; /* of work in all */
+/* What arguments can change. */
+static uint32_t polling_policy = CPU_TIME;
+static uint32_t polling_period = 1000; /* cycles, of the fixed policy */
+static uint32_t polling_busy = 2, polling_bursty = 6, polling_idle = 24; /* threads */
+static uint32_t polling_capacity = 512; /* bytes of a buffer */
+static uint32_t polling_event = PB_INSTRUCTIONS; /* pbctl: 1 cycles, 2 instructions, 3 taken branches */
+static uint32_t polling_every = 500; /* so many of them from a record to the next */
+static uint32_t polling_pieces = 4000; /* of work in all */
+
+static const char *const policies[] = {"off", "never", "fixed", "cpu-time", NULL};
+static const char *const events[] = {"", "cycles", "instructions", "branches", NULL};
+static const struct argument known[] = {{"policy", &polling_policy, policies}, {"period", &polling_period, NULL},
+                                        {"busy", &polling_busy, NULL},         {"bursty", &polling_bursty, NULL},
+                                        {"idle", &polling_idle, NULL},         {"capacity", &polling_capacity, NULL},
+                                        {"event", &polling_event, events},     {"every", &polling_every, NULL},
+                                        {"pieces", &polling_pieces, NULL}};
 
 /* All times are low words of mcycle: a run is shorter than 2^32 cycles. */
 struct thread {
@@ -315,6 +324,17 @@ static void prepare(void)
 
 int main(void)
 {
+    const char *unknown = arguments_read(known, sizeof known / sizeof *known);
+    if (unknown || !polling_event || !polling_every || polling_capacity < 2 * RECORD ||
+        !(polling_busy | polling_bursty | polling_idle)) {
+        if (unknown)
+            bare_print("polling: %s is no argument of this program:\n", unknown);
+        bare_print("policy=off|never|fixed|cpu-time period=CYCLES busy=N bursty=N idle=N (at most %u threads)\n",
+                   MAX_THREADS);
+        bare_print("capacity=BYTES (%u to %u) event=cycles|instructions|branches every=N pieces=N\n", 2 * RECORD,
+                   MAX_CAPACITY);
+        return 2;
+    }
     prepare();
     uint32_t begin = now(), sum = 0, left = 0;
     while (pieces < polling_pieces) {

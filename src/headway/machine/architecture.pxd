@@ -16,6 +16,10 @@ cdef extern from *:
     const int64_t NEVER "HEADWAY_NEVER"
     const uint32_t RAM "HEADWAY_RAM"
 
+cdef extern from *:
+    # Of Cython's own header. It tells the C compiler to keep what follows out of the way of the hot loop.
+    bint unlikely(bint condition) noexcept nogil
+
 # Base addresses (section 3).
 cdef enum:  # Address
     CLINT = 0x02000000

@@ -255,7 +255,7 @@ cdef inline void charge_gap(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
         own = min(max(h.ready, h.free), begin)
     h.lost[reason] += own - h.free
     h.lost[SLOT] += begin - own
-    if h.attention & WATCHED:
+    if unlikely(h.attention & WATCHED != 0):
         watch_gap(m, c, h, h.free, own - h.free, doing_of(reason))
         watch_gap(m, c, h, own, begin - own, SLOT)
     h.free = begin
@@ -330,7 +330,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     c.cycle = cycle
     c.last = h.slot
     if h.attention:
-        if h.attention & WATCHED:
+        if unlikely(h.attention & WATCHED != 0):
             watch_before(m, c, h, begin, h.attention & RESUMING)
         if h.attention & RESUMING:
             h.attention &= ~<uint32_t>RESUMING
@@ -341,7 +341,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
                 begin_hart_thread(m, h)
         if h.attention & (INTERRUPTED | BREAKING | WATCHED) and begin != h.free:
             charge_gap(m, c, h, begin)
-        if h.attention & WATCHED:
+        if unlikely(h.attention & WATCHED != 0):
             watch_turn(m, c, h, begin)
         if h.attention & (INTERRUPTED | BREAKING):
             pc = h.pc
@@ -351,7 +351,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             else:
                 interrupt(m, c, h, begin)
             h.cost = 1
-            if h.attention & WATCHED:
+            if unlikely(h.attention & WATCHED != 0):
                 watch_trap(m, c, h, pc)
             finish(m, h, cycle, begin, m.refill)
             next_turn(m, c)
@@ -365,7 +365,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     if d == NULL:
         if h.ready <= cycle:
             # The fetch has trapped.
-            if h.attention & WATCHED:
+            if unlikely(h.attention & WATCHED != 0):
                 watch_trap(m, c, h, pc)
             finish(m, h, cycle, begin, m.refill)
         next_turn(m, c)
@@ -556,7 +556,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             h.instret += 1
             if profiling:
                 profile(m, c, h, pc, True, False)
-            if h.attention & WATCHED:
+            if unlikely(h.attention & WATCHED != 0):
                 watch_retired(m, c, h, d, pc, next, False)
                 if c.unit.matching:
                     watch_event(m, c, h, d, pc, a, b)
@@ -572,7 +572,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         return
     if outcome == TRAPPED:
         h.cost = 1
-        if h.attention & WATCHED:
+        if unlikely(h.attention & WATCHED != 0):
             watch_trap(m, c, h, pc)
         finish(m, h, cycle, begin, m.refill)
         if profiling:
@@ -581,7 +581,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         return
     h.pc = next
     h.instret += 1
-    if h.attention & WATCHED:
+    if unlikely(h.attention & WATCHED != 0):
         watch_retired(m, c, h, d, pc, next, taken)
         if c.unit.matching:
             watch_event(m, c, h, d, pc, a, b)

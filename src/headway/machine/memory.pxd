@@ -196,7 +196,7 @@ cdef inline bint has_line(Machine* m, Core* c, Hart* h, uint32_t line, bint stor
         if store and place >= 0:
             c.dcache.dirty[place] = <uint8_t>m.write_back
         return True
-    if place < 0:
+    if unlikely(place < 0):
         if store and not m.write_back:
             return True
         serve(h, line)

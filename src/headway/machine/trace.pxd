@@ -681,7 +681,7 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
     """Record that the hart did this for ``cycles`` cycles of its core, from cycle `at` on."""
     if h.attention & LOGGED:
         log(m, h, at, cycles, h.pc, doing)
-    if c.unit.window and cycles > 0:
+    if unlikely(c.unit.window != 0) and cycles > 0:
         count_stall(c, h, cycles, doing)
     if h.traced.on and cycles > 0 and at + cycles > h.traced.told_until:
         add_stall(m, c, h, <uint32_t>doing, (at + cycles - max(at, h.traced.told_until)) // m.unit)
@@ -740,7 +740,7 @@ cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)
         log(m, h, h.free + m.unit, more * m.unit, pc, LONG)
-    if c.unit.window:
+    if unlikely(c.unit.window != 0):
         count_event(c, h, RETIRED)
         if taken:
             count_event(c, h, TAKEN)
@@ -763,7 +763,7 @@ cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept 
     """Record a trap of the hart, which was at `pc`: one cycle."""
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, TRAPS)
-    if c.unit.window:
+    if unlikely(c.unit.window != 0):
         count_event(c, h, TRAPPED_ENTRIES)
     if h.traced.on:
         tell_branch(m, c, h, h.pc, (TRAP_INTERRUPT if h.mcause >> 31 else TRAP_EXCEPTION) << 1 | (h.mcause & 15) << 3)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.model import Cell, Ledger, Task, Thread, Transitions, Window
+from headway.model import Cell, Ledger, Task, Thread, TraceContext, Transitions, Window
 from headway.model.task_slices import TaskSlice, TaskSlices
 from headway.views.json import schema, to_document, write
 from headway.views.lines import text_of
@@ -31,6 +31,7 @@ TASKS = [
     Task("checkout", 0, 3, {"user": Cell(2_000_000, 3), "wait.futex": Cell(5_000_000, 1)}),
     Task("", 77, 1, {"kernel.read": Cell(1_000_000, 2)}),
     Task("", 0, 2, {"user": Cell(500_000, 2)}, other=True),
+    Task("", 0xF067AA0BA902B7, 1, {"user": Cell(20, 1)}, False, 15, TraceContext(0xAB, 0xF067AA0BA902B7, 3)),
     Task("evil\x1b[31m\u202e", 0, 1, {"user": Cell(10, 1)}),
 ]
 STATES = {"user": Cell(4_000_000, 9), "wait.futex": Cell(6_000_000, 2), "kernel.read": Cell(1_000_000, 2)}
@@ -44,7 +45,8 @@ def test_the_table_fits_and_has_every_task_or_their_sum(width: int, limit: int |
     if width < 80 or verbose:
         return
     assert lines[0].split() == ["task", "changes", "RPI", "EPI", "kernel", "poll", "│", "ready", "waiting", "for"]
-    assert lines[-1].split()[:4] == ["all", "tasks", "7", "5.00ms"]
+    assert lines[-1].split()[:4] == ["all", "tasks", "8", "5.00ms"]
+    assert limit is not None or any(line.startswith("00f067aa0ba902b7 ") for line in lines)
     shown = len(TASKS) if limit is None else min(limit, len(TASKS))
     assert len(lines) == 1 + shown + 1 + (shown < len(TASKS)) + 1
 

@@ -52,7 +52,18 @@ from .origin import Origin, origin_of, parse_path
 from .profile import PARTS, Collection, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
-from .tasks import NO_TASK, OTHER_TASKS, Task, add_tasks, fitted, merged_by_name, state_of_tasks, subtract_tasks, tiles
+from .tasks import (
+    NO_TASK,
+    OTHER_TASKS,
+    Task,
+    TraceContext,
+    add_tasks,
+    fitted,
+    merged_by_name,
+    state_of_tasks,
+    subtract_tasks,
+    tiles,
+)
 from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 
@@ -110,6 +121,7 @@ __all__ = [
     "Task",
     "Thread",
     "ThreadSeen",
+    "TraceContext",
     "Transitions",
     "Utilisation",
     "Window",

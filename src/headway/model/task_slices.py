@@ -24,11 +24,20 @@ class TaskSlice(NamedTuple):
     """Empty: the task has none."""
     id: int
     """0: it has none."""
+    trace: int = 0
+    """The id of its trace, if it is a span of OpenTelemetry; 0: it is none."""
 
     @property
     def title(self) -> str:
         """The words for the task: its name, or its id."""
-        return self.name or f"task {self.id}"
+        return self.name or (f"span {self.id:016x}" if self.trace else f"task {self.id}")
+
+    @property
+    def about(self) -> tuple[tuple[str, str], ...]:
+        """What is known of it beside its title, by name: its id, or those of its span and its trace."""
+        if self.trace:
+            return ("trace_id", f"{self.trace:032x}"), ("span_id", f"{self.id:016x}")
+        return (("task id", str(self.id)),) if self.id else ()
 
 
 class TaskSlices:
@@ -72,7 +81,7 @@ class TaskSlices:
             begin = max(begin, self._until.get(thread, begin))
             if number >= 0 and begin < end:
                 self._until[thread] = end
-                self._open[thread] = TaskSlice(thread, begin, end, name, id)
+                self._open[thread] = TaskSlice(thread, begin, end, name, id, rows.traces.get(id, 0))
 
     def rest(self) -> Iterator[TaskSlice]:
         """Yield the slices that have not ended."""

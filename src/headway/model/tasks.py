@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from .cell import Cell
 from .ready import READY, READY_PARTS
@@ -16,6 +17,7 @@ __all__ = [
     "NO_TASK",
     "OTHER_TASKS",
     "Task",
+    "TraceContext",
     "add_tasks",
     "fitted",
     "merged_by_name",
@@ -34,6 +36,27 @@ _TOLD_APART = {"wait.gil": "wait.futex", **dict.fromkeys(READY_PARTS, READY)}
 """States that are told from another one for threads, not for tasks."""
 
 
+class TraceContext(NamedTuple):
+    """A span of a trace, as W3C Trace Context and OpenTelemetry identify it."""
+
+    trace_id: int
+    """128 bits; `trace` has it in words."""
+    span_id: int
+    """64 bits; `span` has it in words."""
+    at: int
+    """When a thread began to work in it, ns of CLOCK_MONOTONIC."""
+
+    @property
+    def trace(self) -> str:
+        """The trace's id as 32 hexadecimal digits."""
+        return f"{self.trace_id:032x}"
+
+    @property
+    def span(self) -> str:
+        """The span's id as 16 hexadecimal digits."""
+        return f"{self.span_id:016x}"
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """What one thread did for one task; or several threads, where tasks of one name were added up."""
@@ -47,6 +70,12 @@ class Task:
     states: States
     other: bool = False
     """All tasks for which there was no room."""
+    undated: int = 0
+    """The time, in ns, of those spans of user code at whose end a thread was found to work on it, and before which it
+    did not: when it began is not known. So much at most of another task's time is in ``states``.
+    """
+    context: TraceContext | None = None
+    """The trace context in which a thread began to work on it last; None: in none."""
 
     @property
     def key(self) -> tuple[str, int, bool]:
@@ -58,6 +87,8 @@ class Task:
         """The words for it: its name, or its id."""
         if self.other:
             return OTHER_TASKS
+        if self.context is not None and not self.name:
+            return f"span {self.context.span}"
         return self.name or (f"task {self.id}" if self.id else NO_TASK)
 
     @property
@@ -124,7 +155,13 @@ def add_tasks(a: Iterable[Task], b: Iterable[Task]) -> tuple[Task, ...]:
     for task in (*a, *b):
         old = found.get(task.key)
         if old is not None:
-            task = replace(task, changes=old.changes + task.changes, states=_added(old.states, task.states))
+            task = replace(
+                task,
+                changes=old.changes + task.changes,
+                states=_added(old.states, task.states),
+                undated=old.undated + task.undated,
+                context=_later(old.context, task.context),
+            )
         found[task.key] = task
     return tuple(found.values())
 
@@ -142,6 +179,7 @@ def subtract_tasks(later: Iterable[Task], earlier: Iterable[Task]) -> tuple[Task
                 task,
                 changes=task.changes - old.changes,
                 states={s: c for s, c in states.items() if c.time or c.count},
+                undated=task.undated - old.undated,
             )
         if task.states or task.changes:
             found.append(task)
@@ -151,6 +189,10 @@ def subtract_tasks(later: Iterable[Task], earlier: Iterable[Task]) -> tuple[Task
 def merged_by_name(tasks: Iterable[Task]) -> list[Task]:
     """Return the tasks of several threads, those of one title added up, most time first."""
     return sorted(add_tasks(tasks, ()), key=lambda task: (-task.time, task.title))
+
+
+def _later(a: TraceContext | None, b: TraceContext | None) -> TraceContext | None:
+    return b if a is None or (b is not None and b.at >= a.at) else a
 
 
 def _added(a: States, b: States) -> dict[str, Cell]:

@@ -8,7 +8,7 @@ tile its life. A row without a duration is an amount of time whose place within 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # importing the model must stay cheap
@@ -64,6 +64,8 @@ class Transitions:
     """The names of the tasks by number, "" for tasks without a name."""
     futex: NDArray[uint64] | None = None
     """On a row of a wait at a futex: its address, which says which lock it was; 0: not known. None: no row has one."""
+    traces: Mapping[int, int] = field(default_factory=dict)
+    """Of ids of tasks that are spans of OpenTelemetry: the id of the span's trace (W3C Trace Context)."""
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -155,7 +155,10 @@ def _task(task: Task) -> dict[str, Any]:
         "title": valid(task.title),
         "name": valid(task.name) if task.name else None,
         "id": task.id or None,
+        "trace_id": None if task.context is None else task.context.trace,
+        "span_id": None if task.context is None else task.context.span,
         "changes": task.changes,
+        "undated": task.undated,
         "states": [
             {**_state(state), "count": cell.count or 0, "time": cell.time} for state, cell in task.states.items()
         ],

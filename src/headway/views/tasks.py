@@ -51,6 +51,8 @@ def tasks_table(ledger: Ledger, *, width: int, limit: int | None = _LINES, verbo
 
 
 def _title(task: Task) -> str:
+    if task.context is not None and not task.name:
+        return task.context.span  # 16 digits have room in 80 columns
     return clean(task.title, 64)
 
 

@@ -41,6 +41,8 @@ def read_everything(image: ElfFile) -> int:
     assert isinstance(image.throws, bool)
     assert isinstance(image.is_go, bool)
     image.bias(0x1000, 0)
+    known = image.thread_local("errno")
+    assert known is None or isinstance(known.slots, tuple)
     count = 0
     for symbol in image.symbols():
         image.file_offset(symbol.address)

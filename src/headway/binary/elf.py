@@ -31,7 +31,7 @@ from elftools.elf.sections import NoteSection, Section
 
 from headway.errors import HeadwayError
 
-__all__ = ["ElfError", "ElfFile", "Symbol", "SymbolKind"]
+__all__ = ["ElfError", "ElfFile", "Symbol", "SymbolKind", "ThreadLocal", "ThreadLocalKind", "ThreadLocalSlot"]
 
 _MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 _MAX_READS = 400_000
@@ -42,6 +42,8 @@ _MAX_TABLE = 96 << 20
 _MAX_STRINGS = 256 << 20
 _MAX_UNPACKED = 64 << 20
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
+_RELOCATION = struct.Struct("<QQq")  # Elf64_Rela
+_THREAD_LOCAL = 6  # STT_TLS
 _UNDEFINED = 0
 _HIDDEN = 0x8000  # in .gnu.version: not the version that a newly linked program gets
 _PF_X = 1
@@ -81,6 +83,49 @@ class Symbol:
     version: str | None
     default: bool
     """Whether a newly linked program would get this version of the symbol."""
+
+
+class ThreadLocalKind(Enum):
+    """What the dynamic linker writes where a file refers to thread-local storage."""
+
+    MODULE = "module"
+    """The number of the module, and in the next word the variable's offset in the module's part (general dynamic)."""
+    OFFSET = "offset"
+    """The distance of the variable from the thread pointer (initial exec)."""
+    DESCRIPTOR = "descriptor"
+    """A function and its argument: the distance, or the address of number and offset (TLSDESC)."""
+
+    __hash__ = object.__hash__
+
+
+_THREAD_LOCAL_RELOCATIONS = {
+    "EM_X86_64": {16: ThreadLocalKind.MODULE, 18: ThreadLocalKind.OFFSET, 36: ThreadLocalKind.DESCRIPTOR},
+    "EM_AARCH64": {1028: ThreadLocalKind.MODULE, 1030: ThreadLocalKind.OFFSET, 1031: ThreadLocalKind.DESCRIPTOR},
+}
+"""By machine and type of relocation (System V ABI of x86-64; ELF for the Arm 64-bit architecture)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLocalSlot:
+    """A place that the dynamic linker fills in: a relocation of thread-local storage."""
+
+    kind: ThreadLocalKind
+    address: int
+    """As linked."""
+    named: bool
+    """It is of the variable. Else it is of the file's own part of the storage, ``addend`` bytes from its beginning."""
+    addend: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLocal:
+    """A thread-local variable as one file has it."""
+
+    address: int | None
+    """The offset in the file's part of thread-local storage; None: the file only refers to the variable."""
+    distance: int | None
+    """The distance from the thread pointer if the file is the program itself (local exec)."""
+    slots: tuple[ThreadLocalSlot, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +445,61 @@ class ElfFile:
             return names
 
         return self._parsed(read)
+
+    def thread_local(self, name: str) -> ThreadLocal | None:
+        """Return a thread-local variable with its relocations; None: the file does not know it.
+
+        It is searched for in .dynsym, and if that lacks it in .symtab: a static program has no other.
+        """
+        return self._parsed(lambda: self._read_thread_local(name.encode()))
+
+    def _read_thread_local(self, name: bytes) -> ThreadLocal | None:
+        for table in (".dynsym", ".symtab"):
+            section = self._sections.get(table)
+            if section is None or section["sh_type"] not in ("SHT_DYNSYM", "SHT_SYMTAB"):
+                continue
+            strings = self._contents(self._elf.get_section(section["sh_link"]), _MAX_STRINGS)
+            if name + b"\0" not in strings:
+                continue
+            data = self._contents(section, _MAX_TABLE)
+            for index, (at, info, _, place, address, _) in enumerate(
+                _SYMBOL.iter_unpack(data[: len(data) // _SYMBOL.size * _SYMBOL.size])
+            ):
+                if info & 15 != _THREAD_LOCAL or strings[at : at + len(name) + 1] != name + b"\0":
+                    continue
+                defined = place != _UNDEFINED
+                number = index if table == ".dynsym" else -1
+                return ThreadLocal(
+                    address if defined else None,
+                    self._distance(address) if defined else None,
+                    tuple(self._thread_local_slots(number)),
+                )
+        return None
+
+    def _distance(self, address: int) -> int | None:
+        """Return the distance of a thread-local variable of a program from the thread pointer, as the linker has it."""
+        for index in range(min(self._elf.num_segments(), _MAX_SECTIONS)):
+            header = self._elf.get_segment(index).header
+            if header["p_type"] != "PT_TLS":
+                continue
+            start, size, mask = header["p_vaddr"], header["p_memsz"], max(header["p_align"], 1) - 1
+            if self._elf["e_machine"] == "EM_AARCH64":  # above the thread pointer and two words of the C library
+                return int(address + 16 + ((start - 16) & mask))
+            return int(address - size - ((-start - size) & mask))  # right below the thread pointer
+        return None
+
+    def _thread_local_slots(self, symbol: int) -> Iterator[ThreadLocalSlot]:
+        kinds = _THREAD_LOCAL_RELOCATIONS.get(self._elf["e_machine"], {})
+        for section in self._sections.values():
+            if section["sh_type"] != "SHT_RELA":
+                continue
+            data = self._contents(section, _MAX_TABLE)
+            for place, info, addend in _RELOCATION.iter_unpack(
+                data[: len(data) // _RELOCATION.size * _RELOCATION.size]
+            ):
+                kind = kinds.get(info & 0xFFFFFFFF)
+                if kind is not None and info >> 32 in (0, symbol):
+                    yield ThreadLocalSlot(kind, place, info >> 32 == symbol, addend)
 
     def with_lines(self, most: int) -> bytes:
         """Return the whole file that has its line tables (DWARF): this one, or its debug file.

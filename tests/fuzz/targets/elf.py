@@ -198,6 +198,7 @@ class ElfTarget(Target):
             assert found.soname is None or isinstance(found.soname, str)
             assert len(found.needed) + len(found.search_path) < 10_000
             _ = found.throws, found.is_go, found.build_id, found.bias(0x1000, 0), found.file_offset(0x1000)
+            found.thread_local("errno")
             for symbol in found.symbols():
                 assert len(symbol.name) <= 4 * 4096
                 found.holds(symbol.address)

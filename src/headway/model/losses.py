@@ -120,6 +120,11 @@ _LOSSES = (
         "threads whose process got no number because there was no room: their time ready is not divided",
         constant="LOST_PROCESSES",
     ),
+    Loss(
+        "thread_contexts_unread",
+        "thread contexts of OpenTelemetry that could not be read, or contradict themselves: their time is in no task",
+        constant="LOST_CONTEXTS",
+    ),
     Loss("records_damaged", "records of ended threads that are inconsistent: 0 unless there is a bug"),
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"

@@ -24,12 +24,12 @@ from headway.linux.bpf.rows import (
     WrittenWords,
 )
 from headway.linux.bpf.states import NAMES
-from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, kind_of
+from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, TraceContext, kind_of
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
         N_CALLS, N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
-        N_TASK_NAMES, TASK_NAME_LENGTH
+        N_TASK_NAMES, TASK_NAME_LENGTH, N_CONTEXT_NAMES, VECTOR_BASE, TRACE_WORDS
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
         READY_PART, N_READY_PARTS, READY_WAKEUP
@@ -63,7 +63,16 @@ cdef extern from "bpf/layout.h" nogil:
     struct thread_histograms:
         uint64_t kind
 
+    struct context_access:
+        uint64_t offset
+        uint32_t module
+        uint16_t vector
+        uint8_t entry, known
+        uint8_t names[N_CONTEXT_NAMES]
+        uint8_t n_names, announced
+
     struct thread_record:
+        context_access context
         uint64_t birth, end, since, block, object, user_stack, kernel_stack, task_log, open_since, open_until
         uint64_t open_parts[N_READY_PARTS]
         uint32_t tid, pid, cpu, snapshot, deep, object_kind
@@ -85,7 +94,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t losses[N_LOSSES]
         uint64_t written, lost_spans, written_absences, lost_absences
         uint32_t undivided
-        uint64_t undivided_overhead
+        uint64_t undivided_overhead, undated
         sample_count samples[N_SAMPLED]
         cell cells[N_STATES]
 
@@ -116,6 +125,8 @@ cdef extern from "bpf/layout.h" nogil:
         task_key key
         uint64_t changes, overhead
         uint32_t pid, name, snapshot, used
+        uint64_t undated, span_id, began
+        uint64_t trace_id[TRACE_WORDS]
         cell cells[N_CELLS]
 
     struct thread_counts:
@@ -753,9 +764,22 @@ cdef class ThreadRow:
     cdef readonly object kernel_clock
     cdef readonly Cells cells
     cdef readonly tuple tasks
-    """What it did for its tasks, which is a part of ``cells``: (`rows.TaskKey`, changes, Cells) each."""
+    """What it did for its tasks, which is a part of ``cells``: (`rows.TaskKey`, changes, Cells, undated, context) each.
+
+    undated: ns of spans in which it began to work on the task, at a moment that is not known. context: of the last time
+    that it did (`model.TraceContext`); None: it was in none.
+    """
     cdef readonly object durations
     """How long its single occurrences of each state lasted (`KeptDurations`); None: that is not kept."""
+
+
+cdef object trace_context_of(const task_record *task):
+    """Return the trace context in which a thread began to work on a task last; None: it was in none."""
+    cdef const uint8_t *trace = <const uint8_t *>task.trace_id
+    cdef const uint8_t *span = <const uint8_t *>&task.span_id
+    if not (task.trace_id[0] or task.trace_id[1]):
+        return None
+    return TraceContext(int.from_bytes(trace[:sizeof(task.trace_id)], "big"), int.from_bytes(span[:sizeof(task.span_id)], "big"), task.began)
 
 
 cdef ThreadRow thread_row(const thread_snapshot *s, uint64_t end, kernel_clock, Cells cells, list tasks, durations):
@@ -1153,6 +1177,60 @@ cdef class BpfMaps:
                 found.append(row_of(LivingThread, (s.tid, s.pid, s.birth)))
         return found
 
+    def give_context(self, uint32_t pid, int64_t offset, uint32_t module, int vector, uint8_t entry, bytes names):
+        """Tell the programs where the threads of a process have their pointer to a thread context.
+
+        ``offset``: of the pointer, from the thread pointer, or within the memory of a module if ``module`` is not 0;
+        then ``vector`` is where the vector of modules is, and ``entry`` the logarithm of its entries' size in bytes.
+        ``names``: the key indexes of the attributes that name a task, N_CONTEXT_NAMES at most.
+        """
+        cdef uint32_t number
+        cdef thread_record *s
+        cdef int i
+        if len(names) > N_CONTEXT_NAMES or not -VECTOR_BASE <= vector < VECTOR_BASE:
+            raise ValueError("this access has no room in a thread record")
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if not s.birth or s.pid != pid or s.flags & THREAD_KERNEL:
+                continue
+            for i in range(len(names)):
+                s.context.names[i] = names[i]
+            s.context.n_names = <uint8_t>len(names)
+            if not s.context.known:
+                s.context.offset = <uint64_t>offset
+                s.context.module = module
+                s.context.vector = <uint16_t>(vector + VECTOR_BASE)
+                s.context.entry = entry
+                headway_fence()
+                s.context.known = 1
+
+    def seek_contexts(self):
+        """Return the processes with threads of which it is not known where they have a thread context, or that may have
+        begun to publish one since this was called last: pid -> whether that is so.
+        """
+        cdef uint32_t number
+        cdef thread_record *s
+        cdef dict found = {}
+        for number in range(1, min(self.shared.thread_records, self.max_thread_records - 1) + 1):
+            s = <thread_record *>(self.thread_records + number * self.thread_record_stride)
+            if not s.birth or s.flags & THREAD_KERNEL or s.task_log:
+                continue
+            if s.context.announced:
+                s.context.announced = 0
+                found[s.pid] = True
+            elif not s.context.known:
+                found.setdefault(s.pid, False)
+        return found
+
+    @property
+    def undated(self):
+        """The time of spans of user code in which a thread context changed at a moment that is not known, ns."""
+        cdef int cpu
+        cdef uint64_t time = 0
+        for cpu in range(self.n_cpus):
+            time += self.processor_at(cpu).undated
+        return time
+
     cdef str task_name_of(self, uint32_t number):
         """Return the name of tasks that has this number; empty: there is none."""
         cdef const char *name
@@ -1178,7 +1256,7 @@ cdef class BpfMaps:
         if task.overhead:
             cells.put(OVERHEAD, task.overhead, 0)
         key = row_of(TaskKey, (self.task_name_of(task.name), 0 if other else task.key.task, other))
-        return key, task.changes, cells
+        return key, task.changes, cells, task.undated, trace_context_of(task)
 
     cdef list read_tasks(self, uint32_t number, const thread_snapshot *thread, uint64_t at):
         """Return the tasks of a thread as of the snapshot, and the number of each one's record: what `task_row` returns."""
@@ -1387,7 +1465,7 @@ cdef class BpfMaps:
         if p.state != USER and p.state < TAG:
             return False
         s = <thread_record *>(self.thread_records + p.thread_record * self.thread_record_stride)
-        return s.block != 0 or s.task_log != 0
+        return s.block != 0 or s.task_log != 0 or s.context.known != 0
 
     def counted(self):
         """Return for how long each event was enabled and counted on all processors, ns. Later readings are scaled by this."""
@@ -1779,7 +1857,7 @@ cdef class BpfMaps:
         cells.take_samples(copy.samples)
         self.number_samples(cells)
         cells.undivided_overhead = copy.undivided_overhead
-        for which, (_, _, of_task) in tasks:
+        for which, (_, _, of_task, _, _) in tasks:
             if which == copy.task_record: # what is under way is for the task that the thread works on
                 (<Cells>of_task).put(self.state_of(state), at - since - deferred, 1)
         kept = None

@@ -13,7 +13,7 @@ from libc.string cimport memset
 cdef extern from "bpf/layout.h" nogil:
     enum:
         N_STATES, UNKNOWN, WAIT_FUTEX
-        RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE, RECORD_TASK
+        RECORD_THREAD, RECORD_TIME, RECORD_LONG, RECORD_AMOUNT, RECORD_MOVE, RECORD_ABSENCE, RECORD_TASK, RECORD_CONTEXT
         SPAN_ENDED, SPAN_STATE, SPAN_TAKEN, SPAN_DURATION, TAKEN_BITS
         RECORD_BITS, RECORD_NUMBER, RECORD_TASK_NAME, N_TASK_NAMES, RECORD_STATE, RECORD_COUNT, MOVE_TO, MOVE_COUNT
         ABSENCE_NUMBER, ABSENCE_WOKEN_BY, ABSENCE_WAKER, THREAD_RECORD_BITS, WOKEN_BY_BITS
@@ -108,7 +108,7 @@ cdef class TransitionDecoder:
     cdef uint64_t *futex
     cdef size_t *woken # the rows in which a thread record stands as waker
     cdef size_t n_woken, woken_room
-    cdef list changes # of tasks: time, thread record, number of the name, id
+    cdef list changes # of tasks: time, thread record, number of the name, id, the trace's id
     cdef size_t empty # rows that were taken back
     cdef uint8_t *touched # thread records that have rows
     cdef uint8_t seen[N_STATES] # states that have rows
@@ -236,9 +236,18 @@ cdef class TransitionDecoder:
                 if word >> RECORD_TASK_NAME > <uint64_t>N_TASK_NAMES:
                     return self.give_up(&p.spans, written)
                 if p.thread_record:
-                    self.changes.append((p.time, p.thread_record, word >> RECORD_TASK_NAME, second))
+                    self.changes.append((p.time, p.thread_record, word >> RECORD_TASK_NAME, second, 0))
                     self.touched[p.thread_record] = 1
                 at += 2
+                continue
+            if kind == RECORD_CONTEXT:
+                if written - at < 4 or word >> RECORD_TASK_NAME > <uint64_t>N_TASK_NAMES:
+                    return self.give_up(&p.spans, written)
+                if p.thread_record:
+                    trace = <object>third << 64 | words[(at + 3) & mask]
+                    self.changes.append((p.time, p.thread_record, word >> RECORD_TASK_NAME, second, trace))
+                    self.touched[p.thread_record] = 1
+                at += 4
                 continue
             if not 0 < state < N_STATES:
                 return self.give_up(&p.spans, written)
@@ -625,16 +634,17 @@ cdef class TransitionDecoder:
         return found
 
     def take_changes(self):
-        """Take the changes of tasks: a list of (thread, time, number of the task's name, its id), in the order of time.
+        """Take the changes of tasks: a list of (thread, time, number of the task's name, its id, its trace's id or 0), in
+        the order of time.
 
         Those of threads of which only the thread record is known are left out.
         """
         cdef int32_t at
         cdef list found = []
-        for time, record, name, task in self.changes:
+        for time, record, name, task, trace in self.changes:
             at = self.whose(record, time, time)
             if at >= 0:
-                found.append((self.lives[at].thread, time, name, task))
+                found.append((self.lives[at].thread, time, name, task, trace))
         self.changes = []
         found.sort(key=lambda change: change[1])
         return found

@@ -148,6 +148,11 @@ struct pt_regs {
 	unsigned long cs;
 } CORE;
 enum { CALL_EXECVE = 59 };
+struct thread_struct {
+	unsigned long fsbase;
+} CORE;
+#define THREAD_POINTER(task) \
+	((task)->thread.fsbase) /* programs set it by arch_prctl(2) and clone(2), so it is up to date */
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->orig_ax) /* -1: entered the kernel by an interrupt or a fault */
 #define STACK(regs) ((regs)->sp)
 INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
@@ -178,6 +183,12 @@ struct pt_regs {
 	u64 pstate;
 } CORE;
 enum { CALL_EXECVE = 221 };
+struct thread_struct {
+	struct {
+		unsigned long tp_value;
+	} uw;
+} CORE;
+#define THREAD_POINTER(task) ((task)->thread.uw.tp_value) /* as of its last switch: 0 until its first */
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->syscallno) /* NO_SYSCALL is -1 */
 #define STACK(regs) ((regs)->sp)
 INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
@@ -343,6 +354,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct css_set *cgroups;
 	struct mm_struct *mm;
+	struct thread_struct thread;
 } CORE;
 
 struct task_struct___cpu {

@@ -45,6 +45,11 @@ enum size {
 	N_PROGRAM_NAMES = 4096, /* names of tasks that one program has room for */
 	N_THREAD_TASKS = 1024, /* tasks of one thread that have a record of their own */
 	TASK_NAME_LENGTH = 64,
+	N_CONTEXT_NAMES = 4, /* attributes of a thread context that may name its task */
+	N_ATTRIBUTES = 64, /* attributes of a thread context that are looked at */
+	ATTRIBUTE_BYTES = 1024, /* and their bytes, a power of two */
+	TRACE_WORDS = 2, /* words of the id of a trace */
+	VECTOR_BASE = 1024, /* musl on arm64 keeps the address of the vector below the thread pointer */
 	N_STACK = 127, /* frames of a stack that are kept: the default of kernel.perf_event_max_stack */
 	N_BUCKETS = 43, /* powers of two that durations are told apart by; the last has all above 2^41 ns, 37 min */
 };
@@ -174,6 +179,7 @@ enum loss { /* counts of what headway could not see */
 	LOST_HISTOGRAMS, /* states of threads for whose durations there was no room */
 	LOST_BUCKETS, /* occurrences that were taken back, and whose bucket was no longer known */
 	LOST_PROCESSES, /* threads whose process got no number: their time ready is not divided */
+	LOST_CONTEXTS, /* thread contexts that could not be read, or contradict themselves: the thread works on no task then */
 	N_KNOWN_LOSSES,
 };
 
@@ -218,6 +224,34 @@ struct task_key {
 	__u64 task; /* 0: it has a name */
 	__u32 thread_record; /* `birth` and `thread_record` identify the thread */
 	__u32 name; /* its number in the program; OTHER_TASKS: all for which there is no room */
+};
+
+/* Where the threads of a process have the pointer `otel_thread_ctx_v1` (contexts.h). User space finds it. */
+struct context_access {
+	__u64 offset; /* from the thread pointer (it may be below), or in the memory that the module has for each thread */
+	__u32 module; /* its number in the vector of modules (DTV); 0: the offset is from the thread pointer */
+	__u16 vector; /* from the thread pointer, + VECTOR_BASE: the address of that vector */
+	__u8 entry; /* the logarithm of the bytes of an entry of the vector */
+	__u8 known; /* 1: the process has that pointer; written last */
+	__u8 names[N_CONTEXT_NAMES]; /* key indexes of the attributes that name a task, the best first */
+	__u8 n_names;
+	__u8 announced; /* 1: the thread may have begun to publish: user space searches its process again */
+	__u8 spare[2];
+};
+
+/* A thread's context, while it is read. The first 28 bytes are as OTEP 4947 has them. */
+struct context_record {
+	__u64 trace_id[TRACE_WORDS]; /* in the order of W3C Trace Context */
+	__u64 span_id;
+	__u8 valid;
+	__u8 flags;
+	__u16 size; /* of the attributes */
+	__u32 rank; /* of the name found, in `names` */
+	__u64 attributes_at; /* their address in the program */
+	__u32 at; /* where the next attribute begins */
+	__u32 name_at, name_length;
+	__u32 spare;
+	__u8 attributes[ATTRIBUTE_BYTES];
 };
 
 struct cause_key {
@@ -302,6 +336,10 @@ struct thread_record {
 	struct task_change change; /* while it is taken: the stack of the programs has no room for these */
 	struct task_key task_key;
 	struct task_name task_name;
+	struct context_access context; /* of its process */
+	__u64 span_id, trace_id[TRACE_WORDS]; /* of the context in which it works, as they stand there; 0: none */
+	__u32 attribute_size; /* of that context */
+	__u32 names_known; /* context.n_names when its name was sought */
 	__u32 process; /* the number of its process (processes.h); 0: it has none */
 	__u32 ready_cpu; /* the processor that it is ready on, + 1; 0: not known, so the time is not divided */
 	struct ready_clocks ready; /* the clocks there when it became ready */
@@ -395,6 +433,7 @@ struct processor {
 	__u32 spare3;
 	__u64 stack_pointer; /* of the last handler that asked for it (levels.h) */
 	__u64 undivided_overhead; /* as that of a thread record */
+	__u64 undated; /* ns of spans of user code in which a thread's context changed, at a moment that is not known */
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
 };
@@ -422,6 +461,7 @@ enum ring_record {
 	 */
 	RECORD_ABSENCE = 1 | 6 << 1,
 	RECORD_TASK = 1 | 7 << 1, /* the thread works on another task from here on: + the number of its name; then its id */
+	RECORD_CONTEXT = 1 | 8 << 1, /* likewise, on a span: behind its id, the upper and the lower half of its trace's */
 };
 
 /* The width and the lowest bit of each part of a word. A part without a width extends to the highest bit. */
@@ -685,6 +725,9 @@ struct task_record {
 	__u32 next; /* the next record of the thread's list */
 	__u32 used; /* cells that are sent when the thread ends */
 	__u32 spare;
+	__u64 undated; /* ns of spans of user code in which the thread began to work on it, at a moment that is not known */
+	__u64 span_id, trace_id[TRACE_WORDS]; /* of the last context in which it did; as a program has them, 0: none */
+	__u64 began; /* in that one, ns */
 	struct cell cells[N_CELLS];
 };
 
@@ -766,7 +809,8 @@ struct control {
 _Static_assert(POWER_OF_TWO(N_CALLS) && POWER_OF_TWO(N_CHECKS) && POWER_OF_TWO(N_NEUTRAL) && POWER_OF_TWO(N_PENDING) &&
 		POWER_OF_TWO(N_FILES) && POWER_OF_TWO(N_TAGS) && POWER_OF_TWO(N_CELLS) && POWER_OF_TWO(N_NESTED) &&
 		POWER_OF_TWO(N_LOSSES) && POWER_OF_TWO(N_COUNTED) && POWER_OF_TWO(N_SAMPLED) && POWER_OF_TWO(N_INTERRUPTS) &&
-		POWER_OF_TWO(N_BLOCK_TAGS) && POWER_OF_TWO(N_CHANGES) && POWER_OF_TWO(N_TASK_NAMES),
+		POWER_OF_TWO(N_BLOCK_TAGS) && POWER_OF_TWO(N_CHANGES) && POWER_OF_TWO(N_TASK_NAMES) &&
+		POWER_OF_TWO(ATTRIBUTE_BYTES),
 	"indices are masked");
 _Static_assert((int)N_KNOWN_LOSSES <= (int)N_LOSSES, "there is room for every loss");
 _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
@@ -800,6 +844,9 @@ _Static_assert(__builtin_offsetof(struct task_record, kind) == __builtin_offseto
 _Static_assert(
 	sizeof(struct task_record) % 8 == 0 && sizeof(struct task_name) % 8 == 0 && sizeof(struct task_key) == 24,
 	"likewise, and a key has no holes");
+_Static_assert(__builtin_offsetof(struct context_record, rank) == 28 && sizeof(struct context_access) == 24 &&
+		sizeof(struct context_record) % 8 == 0,
+	"a context begins as OTEP 4947 has it, and what names it is one word");
 _Static_assert(__builtin_offsetof(struct thread_histograms, kind) == __builtin_offsetof(struct thread_snapshot, birth),
 	"and so are those of histograms");
 _Static_assert(N_BUCKETS << PART_BITS < 1 << RECENT_BITS, "a bucket's number fits");

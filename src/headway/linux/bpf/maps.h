@@ -325,6 +325,13 @@ struct {
 	TYPE(value, u32);
 } task_name_numbers SEC(".maps");
 
+struct { /* of each processor: the context that it reads */
+	UINT(type, MAP_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct context_record);
+} thread_contexts SEC(".maps");
+
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);

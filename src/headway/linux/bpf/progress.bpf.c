@@ -60,6 +60,8 @@ int handle_sys_enter(u64 *ctx)
 		if (settings.tasks && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_TASKS_CALL &&
 			argument(regs, 2)) /* 0: the log is full, and this event has read it */
 			register_task_log(p->thread_record, argument(regs, 2));
+		if (settings.tasks && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == NAME_MEMORY_CALL)
+			record->context.announced = 1;
 		if (UNLIKELY(p->depth))
 			count_interrupted(p->thread_record, p->nested[0]);
 		p->depth = 0;
@@ -402,6 +404,8 @@ int handle_sched_process_fork(u64 *ctx)
 		u32 number = open_thread_record(child, READY, state_by_registers(child), THREAD_NEW);
 		inherit_depth(parent, child, number);
 		inherit_block(parent, child, number);
+		if (settings.tasks)
+			inherit_context(parent, number);
 	}
 	return 0;
 }
@@ -459,7 +463,8 @@ int handle_sched_process_exec(u64 *ctx)
 		if (settings.tasks) {
 			if (settings.record && record->task_record)
 				record_task(number, p->since, TASK_NAME_NONE, 0);
-			forget_task_log(record);
+			forget_tasks(record);
+			record->context.announced = 1;
 		}
 	}
 	return 0;

@@ -3,10 +3,10 @@
 #ifndef HEADWAY_SPANS_H
 #define HEADWAY_SPANS_H
 
+#include "contexts.h"
 #include "event_counts.h"
 #include "holders.h"
 #include "regions.h"
-#include "tasks.h"
 
 /* Charges a span until `until` to the current state: `time`, less the part that marked regions get. `ended` is as below. */
 INLINE void charge_span(struct processor *p, struct thread_record *record, u64 until, u64 now, u64 time, u64 ended)
@@ -20,7 +20,7 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 		keep_interrupt(since, until, state, ended);
 	if (record && UNLIKELY(record->block) && (is_user(state) || (settings.undivided && state == RUNNING)))
 		time -= charge_regions(p->thread_record, since, until, now, time);
-	if (settings.tasks && record && UNLIKELY(record->task_log) && is_user(state)) {
+	if (settings.tasks && record && UNLIKELY(record->task_log || record->context.known) && is_user(state)) {
 		record->task_ended = ended;
 		divide_among_tasks(p->thread_record, since, until, now, time);
 	} else

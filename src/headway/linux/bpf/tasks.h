@@ -11,6 +11,8 @@
  * regions of that span have no moments, only lengths: these are divided among its tasks as the span is.
  *
  * The program can write anything into its log, so each part is limited to what is left of the span.
+ *
+ * A thread without a log may have a context of OpenTelemetry instead: contexts.h.
  */
 #ifndef HEADWAY_TASKS_H
 #define HEADWAY_TASKS_H
@@ -18,6 +20,8 @@
 #include "regions.h"
 
 enum { TASK_NAME_NONE = 0, OTHER_TASK_NAME = N_TASK_NAMES }; /* no name; one of those for which there is no room */
+enum { NAME_IN_RECORD = OTHER_TASKS }; /* no program's number reaches number_of_task_name as this */
+enum { SHARED_NAMES = N_PROGRAM_NAMES }; /* in a key: above the numbers of the program, those for all programs */
 
 INLINE void add_overhead_to_task(u32 task, u64 cost)
 {
@@ -44,7 +48,7 @@ GLOBAL u64 save_task(u32 task, u32 snapshot)
 /* ---- records of tasks ---- */
 
 /* Returns the number, for all programs, of a name of the thread's program; TASK_NAME_NONE: it cannot be read, or there is no
- * room. */
+ * room. `own`: its number in the program; NAME_IN_RECORD: the name is in the thread record. */
 GLOBAL u64 number_of_task_name(u32 number, u32 own)
 {
 	struct thread_record *record = thread_record_at(number);
@@ -53,12 +57,14 @@ GLOBAL u64 number_of_task_name(u32 number, u32 own)
 	if (!p || !record)
 		return TASK_NAME_NONE;
 	struct task_name *name = &record->task_name;
-	__builtin_memset(name, 0, sizeof(*name));
-	if (own >= N_PROGRAM_NAMES ||
-		bpf_probe_read_user_str(name->name, TASK_NAME_LENGTH, (void *)(record->task_names + own * TASK_NAME_LENGTH)) <=
-			1) {
-		count_loss(p, LOST_LOGS, 1);
-		return TASK_NAME_NONE;
+	if (own != NAME_IN_RECORD) {
+		__builtin_memset(name, 0, sizeof(*name));
+		if (own >= N_PROGRAM_NAMES ||
+			bpf_probe_read_user_str(
+				name->name, TASK_NAME_LENGTH, (void *)(record->task_names + own * TASK_NAME_LENGTH)) <= 1) {
+			count_loss(p, LOST_LOGS, 1);
+			return TASK_NAME_NONE;
+		}
 	}
 	u32 *known = bpf_map_lookup_elem(&task_name_numbers, name);
 	if (known)
@@ -79,7 +85,8 @@ GLOBAL u64 number_of_task_name(u32 number, u32 own)
 	return fresh;
 }
 
-/* Returns the number of the record of a thread's task; if there is no room, of its other tasks. `name`: in the program. */
+/* Returns the number of the record of a thread's task; if there is no room, of its other tasks. `name`: in the program, or
+ * from SHARED_NAMES on for all programs. */
 GLOBAL u64 task_record_of(u32 number, u64 task, u32 name)
 {
 	struct thread_record *record = thread_record_at(number);
@@ -96,7 +103,8 @@ GLOBAL u64 task_record_of(u32 number, u64 task, u32 name)
 	if (known)
 		return *known;
 	if (name && name != OTHER_TASKS) {
-		shared = number_of_task_name(number, name);
+		bool is_shared = name >= SHARED_NAMES && !record->task_log; /* a log has numbers of the program only */
+		shared = is_shared ? name - SHARED_NAMES : number_of_task_name(number, name);
 		if (shared == TASK_NAME_NONE)
 			return record->other_tasks;
 	}
@@ -115,6 +123,9 @@ GLOBAL u64 task_record_of(u32 number, u64 task, u32 name)
 	__builtin_memcpy(&fresh->key, key, sizeof(*key));
 	fresh->changes = 0;
 	fresh->overhead = 0;
+	fresh->undated = 0;
+	fresh->span_id = fresh->trace_id[0] = fresh->trace_id[1] = 0;
+	fresh->began = 0;
 	fresh->pid = record->pid;
 	fresh->name = shared;
 	fresh->snapshot = p->snapshot;
@@ -163,48 +174,17 @@ GLOBAL u64 close_task_records(u32 number)
 	return 0;
 }
 
-/* ---- logs ---- */
+/* ---- the parts of a span ---- */
 
-/* The thread works on no task from now on that its log could tell of. */
-INLINE void forget_task_log(struct thread_record *record)
+/* The thread works on no task from now on that its log or its context could tell of. */
+INLINE void forget_tasks(struct thread_record *record)
 {
 	record->task_log = 0;
 	record->task_names = 0;
 	record->task_record = 0;
-}
-
-/* Begins to read a thread's log, with its last change: what came before is past. */
-GLOBAL u64 register_task_log(u32 number, u64 address)
-{
-	struct {
-		u64 magic;
-		u32 tid, size;
-		u64 names, since, n;
-	} head = {};
-	struct {
-		s32 nr;
-		u32 hole;
-		u64 space;
-	} innermost = {};
-	struct processor *p = this_processor();
-	struct thread_record *record = thread_record_at(number);
-	struct task_struct *task = bpf_get_current_task_btf();
-	if (!p || !record)
-		return 0;
-	forget_task_log(record);
-	struct pid *ids = task->thread_pid;
-	if (ids)
-		bpf_probe_read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
-	if (address >> 48 || address & 7 || bpf_probe_read_user(&head, sizeof(head), (void *)address) ||
-		head.magic != TASK_LOG_MAGIC || head.size != N_CHANGES || head.tid != (u32)innermost.nr || !head.names ||
-		head.names >> 48) {
-		count_loss(p, LOST_LOGS, 1);
-		return 0;
-	}
-	record->changes = head.n ? head.n - 1 : 0;
-	record->task_names = head.names;
-	record->task_log = address;
-	return 1;
+	record->context.known = 0;
+	record->span_id = record->trace_id[0] = record->trace_id[1] = 0;
+	record->attribute_size = record->names_known = 0;
 }
 
 /* Returns the part of a time that falls into a part of a span, in proportion. */
@@ -285,6 +265,64 @@ INLINE void begin_task(struct processor *p, struct thread_record *record, u32 nu
 	}
 }
 
+/* Begins to divide a span of user code, of which `time` is not in marked regions. */
+INLINE void begin_division(struct processor *p, struct thread_record *record, u64 since, u64 until, u64 time)
+{
+	add_to_cell(record, p->state, 0, 0); /* the thread has a cell for the state from here on */
+	struct marks *m = record->block ? bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0) : NULL;
+	record->region_time = m && m->at == until ? m->span.time - m->span.left : 0;
+	record->task_until = until;
+	record->task_span = until - since;
+	record->task_time = time;
+	record->task_first = record->task_record;
+}
+
+/* What is left of the span belongs to the present task. */
+INLINE void end_division(struct processor *p, struct thread_record *record, u32 number)
+{
+	add_to_task_state(number, record->task_record, p->state, record->task_left - record->task_time);
+	move_regions_to_task(record, number, record->task_until - record->task_since);
+	record->last_poll_state = 0; /* another task asks for other things: a row of status checks ends */
+	record->polling = 0;
+	forget_pending(p);
+}
+
+/* ---- logs ---- */
+
+/* Begins to read a thread's log, with its last change: what came before is past. */
+GLOBAL u64 register_task_log(u32 number, u64 address)
+{
+	struct {
+		u64 magic;
+		u32 tid, size;
+		u64 names, since, n;
+	} head = {};
+	struct {
+		s32 nr;
+		u32 hole;
+		u64 space;
+	} innermost = {};
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!p || !record)
+		return 0;
+	forget_tasks(record);
+	struct pid *ids = task->thread_pid;
+	if (ids)
+		bpf_probe_read_kernel(&innermost, sizeof(innermost), (char *)&ids->numbers[0] + ids->level * sizeof(innermost));
+	if (address >> 48 || address & 7 || bpf_probe_read_user(&head, sizeof(head), (void *)address) ||
+		head.magic != TASK_LOG_MAGIC || head.size != N_CHANGES || head.tid != (u32)innermost.nr || !head.names ||
+		head.names >> 48) {
+		count_loss(p, LOST_LOGS, 1);
+		return 0;
+	}
+	record->changes = head.n ? head.n - 1 : 0;
+	record->task_names = head.names;
+	record->task_log = address;
+	return 1;
+}
+
 /* Takes the next change of the thread's log. Returns false if it is not written yet, or lies after `until`. */
 GLOBAL u64 take_change(u32 number, u64 until, u64 now)
 {
@@ -332,7 +370,7 @@ INLINE void read_changes(u32 number, u64 since, u64 until, u64 now, u64 time)
 	if (!record->other_tasks)
 		record->other_tasks = task_record_of(number, 0, OTHER_TASKS);
 	if (!record->other_tasks) { /* there is no room, which was counted */
-		forget_task_log(record);
+		forget_tasks(record);
 		return;
 	}
 	if (bpf_probe_read_user(&n, sizeof(n), (void *)(record->task_log + __builtin_offsetof(struct task_log, n)))) {
@@ -342,13 +380,7 @@ INLINE void read_changes(u32 number, u64 since, u64 until, u64 now, u64 time)
 	u64 fresh = n - record->changes;
 	if (!fresh)
 		return;
-	add_to_cell(record, p->state, 0, 0); /* the thread has a cell for the state from here on */
-	struct marks *m = record->block ? bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0) : NULL;
-	record->region_time = m && m->at == until ? m->span.time - m->span.left : 0;
-	record->task_until = until;
-	record->task_span = until - since;
-	record->task_time = time;
-	record->task_first = record->task_record;
+	begin_division(p, record, since, until, time);
 	if (fresh > N_CHANGES) {
 		u64 lost = fresh - N_CHANGES, most = now - since;
 		count_loss(p, LOST_CHANGES, lost < most ? lost : most); /* each takes a nanosecond at least */
@@ -361,26 +393,7 @@ INLINE void read_changes(u32 number, u64 since, u64 until, u64 now, u64 time)
 	for (u32 i = 0; i < N_CHANGES && i < fresh; i++)
 		if (!take_change(number, until, now))
 			break;
-	add_to_task_state(number, record->task_record, p->state, record->task_left - time);
-	move_regions_to_task(record, number, until - record->task_since);
-	record->last_poll_state = 0; /* another task asks for other things: a row of status checks ends */
-	record->polling = 0;
-	forget_pending(p);
-}
-
-/*
- * A span of user code from `since` to `until` ends now; `time` of it is not in marked regions. Divides it among the tasks
- * that the thread worked on, and writes the parts to the ring of transitions. The caller charges all of `time` to the task
- * that the thread works on now; what others had of it is taken from that task here.
- */
-GLOBAL u64 divide_among_tasks(u32 number, u64 since, u64 until, u64 now, u64 time)
-{
-	read_changes(number, since, until, now, time);
-	struct thread_record *record = thread_record_at(number);
-	struct processor *p = this_processor();
-	if (settings.record && p && record)
-		record_any_span(number, record->task_since, until, record->task_left, p->state | (u64)record->task_ended << 16);
-	return 0;
+	end_division(p, record, number);
 }
 
 #endif

@@ -229,6 +229,10 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 		record->task_names = 0;
 		record->task_records = 0;
 		record->n_tasks = 0;
+		__builtin_memset(&record->context, 0, sizeof(record->context));
+		record->context.announced = flags & THREAD_EXECUTES;
+		record->span_id = record->trace_id[0] = record->trace_id[1] = 0;
+		record->attribute_size = record->names_known = 0;
 	}
 	record->object_kind = OBJECT_NONE;
 	record->waker_kind = OBJECT_NONE;

@@ -157,15 +157,21 @@ u64 record_move(u32 number, u32 from, u32 to, u64 time, u64 count)
 	return 0;
 }
 
-/* Writes that the thread of a thread record works on a task from now on: the task's name, and its id. */
+/* Writes that the thread of a thread record works on a task from now on: the task's name, its id, and its trace's. */
 u64 record_task(u32 number, u64 at, u32 name, u64 task)
 {
 	struct processor *p = this_processor();
-	if (!p || !is_recorded(p) || !has_span_room(p))
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
+	if (!p || !record || !is_recorded(p) || !has_span_room(p))
 		return 0;
 	u64 next = put_thread_and_time(p, number, at);
-	put_span_word(next++, RECORD_TASK | (u64)name << RECORD_TASK_NAME);
+	bool traced = task && record->trace_id[0] | record->trace_id[1];
+	put_span_word(next++, (traced ? RECORD_CONTEXT : RECORD_TASK) | (u64)name << RECORD_TASK_NAME);
 	put_span_word(next++, task);
+	if (traced) {
+		put_span_word(next++, __builtin_bswap64(record->trace_id[0]));
+		put_span_word(next++, __builtin_bswap64(record->trace_id[1]));
+	}
 	ORDER();
 	p->written = next;
 	return 0;

@@ -202,6 +202,7 @@ def _task_sizes(options: SourceOptions) -> dict[str, int]:
         "saved_task_records": TASK_RECORDS if options.intervals else 1,
         "free_task_records": TASK_RECORDS,
         "task_numbers": TASK_RECORDS,
+        "thread_contexts": processors.possible(),
     }
 
 

@@ -17,8 +17,8 @@ def tasks_of(row: ThreadRow) -> tuple[Task, ...]:
     if not row.tasks:
         return ()
     tasks = (
-        Task(key.name, key.task, changes, dict(cells.items()), key.other)
-        for key, changes, cells in row.tasks
+        Task(key.name, key.task, changes, dict(cells.items()), key.other, undated, context)
+        for key, changes, cells, undated, context in row.tasks
         if cells.used or changes
     )
     return fitted(row.cells, tasks)

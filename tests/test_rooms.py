@@ -27,7 +27,7 @@ FLOORS = (
         "linux.structures",
         "linux.syscalls",
     },
-    {"linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
+    {"linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording", "trace"},

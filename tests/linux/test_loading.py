@@ -30,6 +30,7 @@ NOT_IN_A_SHAPE = {
     "meanwhile": "what the caller does while the programs are loaded",
     "cgroups": "the reader tells them",
     "ring_words": "a size",
+    "task_attributes": "user space finds them in the programs that are measured",
 }
 
 

@@ -161,7 +161,16 @@ _MORE = (
     click.option(
         "--tasks",
         is_flag=True,
-        help="Charge the time of threads to the tasks that they say they work on, too (docs/tasks.md).",
+        help="Charge the time of threads to the tasks that they say they work on, too, and to spans of OpenTelemetry "
+        "(docs/tasks.md).",
+    ),
+    click.option(
+        "--task-attribute",
+        "task_attributes",
+        multiple=True,
+        metavar="KEY",
+        help="Name spans of OpenTelemetry after this attribute of their thread context, rather than after http.route. "
+        "May be repeated, the best first. This is --tasks, too.",
     ),
     click.option(
         "--python-tasks",
@@ -207,6 +216,7 @@ class TargetOptions:
     tasks: bool = False
     python_tasks: bool = False
     publish: bool = False
+    task_attributes: tuple[str, ...] = ()
 
     @property
     def given(self) -> bool:
@@ -224,7 +234,7 @@ class TargetOptions:
     @property
     def with_tasks(self) -> bool:
         """Whether time is to be charged to tasks, too."""
-        return self.tasks or self.python_tasks
+        return self.tasks or self.python_tasks or bool(self.task_attributes)
 
     def options(
         self,
@@ -275,6 +285,7 @@ class TargetOptions:
             budget=budget,
             when=when,
             tasks=self.with_tasks,
+            task_attributes=self.task_attributes,
             durations=durations,
             publish=self.publish,
         )

@@ -79,6 +79,10 @@ class MeasureOptions:
     others are measured at ``level``, which is then `Level.SWITCHES`."""
     tasks: bool = False
     """Charge the time of threads to the tasks that they work on, too."""
+    task_attributes: tuple[str, ...] = ()
+    """Attributes of thread contexts of OpenTelemetry after which their tasks are named, the best first; then those that
+    headway knows follow.
+    """
     cgroups: bool = False
     """Tell the control group of each thread."""
     stacks: bool = False

@@ -62,7 +62,10 @@ class EbpfLedgers:
         self._steal_before = None if features.steal else _steal_of_all()
 
     def note(self, name: str, words: Callable[[], str]) -> None:
-        """Have every ledger say something that a reader must know, in words that are asked for anew each time."""
+        """Have every ledger say something that a reader must know, in words that are asked for anew each time.
+
+        Where they are empty, there is nothing to say.
+        """
         self._notes[name] = words
 
     def lack_interrupts(self) -> None:
@@ -102,7 +105,7 @@ class EbpfLedgers:
             ),
             reasons={
                 **self._reasons,
-                **{name: words() for name, words in self._notes.items()},
+                **{name: said for name, words in self._notes.items() if (said := words())},
                 **self._stolen(),
                 **counters.remarks(self._plan, in_cycles=in_cycles),
             },

@@ -16,6 +16,7 @@ from headway.model import Ledger, Window
 
 from ..control_groups import ControlGroups
 from .causes import CauseNaming
+from .contexts import ContextSearch
 from .depth_control import DepthControl
 from .ended import EndedThreads
 from .intervals import Intervals
@@ -79,6 +80,12 @@ class BpfMeasurement:
             _visit_processors(memory)
             self._regions = RegionSearch(memory, again=_may_be_undivided(options.measure), tasks=options.measure.tasks)
             self._regions.search()
+            self._contexts = None
+            if options.measure.tasks:
+                self._contexts = ContextSearch(memory, options.measure.task_attributes)
+            if self._contexts is not None:
+                self._contexts.search()
+                self._ledgers.note("tasks", lambda: _about_contexts(memory.undated))
             prepared.attach_to_functions()
             if selection.command is not None:
                 memory.measure_command(selection.command)
@@ -143,6 +150,8 @@ class BpfMeasurement:
         pause = self._pause if self.transitions is None else self.transitions.look()
         self._attachments.follow_processors()
         self._regions.search_if_due()
+        if self._contexts is not None:
+            self._contexts.search_if_due()
         if self._cgroups is not None:
             self._cgroups.look((thread.pid, thread.birth) for thread in self._programs.memory.living())
         return pause if self._naming is None else min(pause, self._naming.look_if_due())
@@ -247,6 +256,17 @@ def _unknown_durations(options: MeasureOptions) -> str:
     if not options.durations or not (options.level is Level.SWITCHES or options.changes):
         return ""
     return "only of waits and of being ready: what divides processor time tells no beginning and no end of a state"
+
+
+def _about_contexts(undated: int) -> str:
+    """Return what a reader must know of tasks that are spans; empty: there are none."""
+    if not undated:
+        return ""
+    time = f"{undated / 1e6:,.1f} ms" if undated >= 10**6 else f"{undated / 1e3:,.1f} µs"
+    return (
+        f"OpenTelemetry's thread context does not say when it changed: {time} of user code, in which it did, are "
+        "charged to the context after the change"
+    )
 
 
 def _causes(programs: LoadedPrograms) -> CauseReader:

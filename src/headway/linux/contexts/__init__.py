@@ -1,0 +1,1 @@
+"""The contexts of OpenTelemetry that processes publish for observers: of the process, and of each of its threads."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import count
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.model import NO_TASK, violations
+from headway.model import NO_STATE, NO_TASK, TraceContext, Transitions, violations
 from headway.recording import tasks as of_tasks
 from headway.recording.reader import Recording
+from headway.recording.tables import transitions_table
 from headway.recording.tasks import with_tasks
 
 from .queries.runs import Recorded, Row, Thread, lawful, write
@@ -106,3 +109,65 @@ def test_a_recording_without_tasks_stays_as_it_is(tmp_path: Path) -> None:
     with Recording(write(made(Random(1), tasks=False), tmp_path / "run.hw")) as recording:
         ledger = recording.ledger()
         assert with_tasks(recording, ledger) is ledger
+
+
+TRACE = 0x4BF92F3577B34DA6A3CE929D0E0E4736
+
+
+def test_spans_have_the_id_of_their_trace(tmp_path: Path) -> None:
+    rows = [
+        Row(0, 10, 0, 0, 0, "user", task="checkout", task_id=1, trace_id=f"{TRACE:032x}"),
+        Row(10, 10, 0, 0, 0, "user", task_id=2, trace_id=f"{TRACE:032x}"),
+        Row(20, 10, 0, 0, 0, "user", task_id=3, trace_id="no trace"),
+        Row(30, 10, 0, 0, 0, "user", task="checkout", task_id=4, trace_id=f"{TRACE + 1:032x}"),
+    ]
+    run = Recorded(0, 40, rows, [Thread(0, 1, 1, "a", 0, 0, None)])
+    with Recording(write(run, tmp_path / "run.hw")) as recording:
+        (thread,) = with_tasks(recording, recording.ledger()).threads
+    contexts = {task.title: task.context for task in thread.tasks}
+    assert contexts == {
+        "checkout": TraceContext(TRACE + 1, 4, 30),
+        "span 0000000000000002": TraceContext(TRACE, 2, 10),
+        "task 3": None,
+    }
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=8), st.lists(st.integers(0, 3), max_size=8))
+def test_traces_are_written_and_read_again(first: list[tuple[int, bool]], second: list[int]) -> None:
+    spans = [{1: TRACE, 3: 5} if traced else {} for _, traced in first]
+    batches = [transitions([id], traces) for (id, _), traces in zip(first, spans, strict=True)]
+    batches.append(transitions(second, {2: 7}))
+    table, _ = transitions_table(batches)
+    found = table.column("trace_id").to_pylist()
+    expected = {n: traces.get(id) for n, ((id, _), traces) in enumerate(zip(first, spans, strict=True))}
+    expected |= {len(first) + n: {2: 7}.get(id) for n, id in enumerate(second)}
+    told = dict(zip(table.column("time").to_pylist(), found, strict=True))
+    clock = [n for batch in batches for n in batch.time.tolist()]
+    assert len(clock) == len(told) == len(expected)
+    assert [told[time] for time in clock] == [None if t is None else f"{t:032x}" for t in expected.values()]
+
+
+_moment = count()
+
+
+def transitions(ids: list[int], traces: dict[int, int]) -> Transitions:
+    """Rows of spans, each at a time of its own."""
+    n = len(ids)
+    zero = np.zeros(n, np.int32)
+    return Transitions(
+        time=np.array([next(_moment) for _ in ids], np.int64),
+        duration=np.ones(n, np.int64),
+        taken=zero,
+        cpu=zero.astype(np.int16),
+        thread=zero,
+        state=zero.astype(np.uint16),
+        count=zero,
+        waker=zero - 1,
+        waker_tid=zero,
+        waker_state=np.full(n, NO_STATE, np.uint16),
+        states=("user",),
+        task=zero,
+        task_id=np.array(ids, np.uint64),
+        tasks=("",),
+        traces=traces,
+    )

@@ -414,6 +414,29 @@ def test_a_recording_of_nothing_has_no_slices() -> None:
         assert perfetto(recording, Chosen(frozenset(), Window(empty.start, empty.start))).slices == []
 
 
+def test_slices_of_tasks_say_which_span_of_which_trace(tmp_path: Path) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    rows = [
+        runs.Row(0, 10, 0, 0, 0, "user", task="/cart", task_id=0xF067AA0BA902B7, trace_id=trace),
+        runs.Row(10, 10, 0, 0, 0, "user", task_id=0x1234, trace_id=trace),
+        runs.Row(20, 10, 0, 0, 0, "user", task="checkout", task_id=7),
+    ]
+    run = runs.Recorded(0, 30, rows, [runs.Thread(0, 1, 1, "a", 0, 0, None)])
+    expected = {
+        "/cart": {"trace_id": trace, "span_id": "00f067aa0ba902b7"},
+        "span 0000000000001234": {"trace_id": trace, "span_id": "0000000000001234"},
+        "checkout": {"task id": "7"},
+    }
+    with Recording(runs.write(run, tmp_path / "run.hw")) as recording:
+        found = perfetto(recording)
+        stream = io.BytesIO()
+        chrome.write(exported(recording), recording.batches(), stream)
+    assert {one.name: one.notes for one in found.slices if one.category == "task"} == expected
+    events = json.loads(stream.getvalue())["traceEvents"]
+    begun = {event["name"]: event["args"] for event in events if event["ph"] == "b"}
+    assert begun == expected
+
+
 def test_rows_that_lie_over_each_other_are_cut_and_counted() -> None:
     with run_of(3) as recording:
         twice = [batch for batch in recording.batches() for _ in range(2)]
@@ -443,6 +466,7 @@ rows_of_anybody = st.lists(
         task=st.none() | st.text(max_size=5),
         task_id=st.none() | st.integers(0, 2**64 - 1),
         futex=st.none() | st.integers(0, 2**64 - 1),
+        trace_id=st.none() | st.just("ab" * 16) | st.text(max_size=5),
     ),
     max_size=30,
 )

@@ -7,6 +7,7 @@ within the row is not known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,7 @@ def _transitions(table: pa.Table) -> Transitions | None:
         task_id=task_id,
         tasks=tasks,
         futex=_numbers(table, "futex", np.uint64, 0) if table.column("futex").null_count < len(table) else None,
+        traces=_traces(table, task_id),
     )
 
 
@@ -175,6 +177,17 @@ def _tasks(table: pa.Table) -> tuple[NDArray[np.int32] | None, NDArray[np.uint64
     ids = _numbers(table, "task_id", np.uint64, 0)
     unnamed = (task < 0) & (ids != 0)
     return np.where(unnamed, len(names), task).astype(np.int32), ids, (*names, "")
+
+
+def _traces(table: pa.Table, task_id: NDArray[np.uint64] | None) -> dict[int, int]:
+    """Return the ids of the traces of tasks, by the ids of the tasks."""
+    if task_id is None or table.column("trace_id").null_count == len(table):
+        return {}
+    trace, words = _words(table.column("trace_id"))
+    there = np.flatnonzero(trace >= 0)
+    ids, first = np.unique(task_id[there], return_index=True)
+    found = zip(ids.tolist(), trace[there][first].tolist(), strict=True)
+    return {id: int(words[number], 16) for id, number in found if _TRACE.fullmatch(words[number])}
 
 
 def _numbers(table: pa.Table, name: str, kind: Any, none: int = -1) -> NDArray[Any]:
@@ -255,4 +268,5 @@ def _chosen(rows: Transitions, threads: frozenset[int] | None, window: Window | 
 
 _SOMETIMES = ("task", "task_id", "futex")
 """Columns that not all batches have."""
+_TRACE = re.compile(r"[0-9a-f]{32}")
 _COLUMNS = ("time", "duration", "taken", "cpu", "thread", "state", "count", "waker", "waker_tid", "waker_state")

@@ -86,6 +86,7 @@ TRANSITIONS = pa.schema(
         pa.field("task", _WORD),
         pa.field("task_id", pa.uint64()),
         pa.field("futex", pa.uint64()),
+        pa.field("trace_id", _WORD),
     ]
 )
 THREADS = pa.schema(
@@ -166,7 +167,7 @@ SCHEMAS = {
     "frames": FRAMES,
 }
 """The tables by name, which is also the name of their folder."""
-LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples", "task", "task_id", "cgroup", "futex"})
+LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples", "task", "task_id", "trace_id", "cgroup", "futex"})
 """Columns that the first recordings do not have. They are null then."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")

@@ -39,7 +39,10 @@ def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
     order, short = _order(columns["time"], columns["duration"], columns["cpu"])
     arrays = []
     for field in TRANSITIONS:
-        if field.name in ("task", "task_id"):
+        if field.name == "trace_id":
+            traced = any(batch.traces for batch in batches)
+            arrays.append(_traces(batches, order) if traced else pa.nulls(len(order), field.type))
+        elif field.name in ("task", "task_id"):
             arrays.append(_tasks(field, batches, order) if with_tasks else pa.nulls(len(order), field.type))
         elif field.name == "futex":
             arrays.append(_numbers(field.name, batches, order))
@@ -72,6 +75,21 @@ def _numbers(name: str, batches: Sequence[Transitions], order: Integers) -> pa.A
     columns = [getattr(batch, name) for batch in batches]
     whole = [np.zeros(len(b), np.uint64) if c is None else c for b, c in zip(batches, columns, strict=True)]
     return _column(np.concatenate([np.empty(0, np.uint64), *whole]), 0, order)
+
+
+def _traces(batches: Sequence[Transitions], order: Integers) -> pa.Array:
+    """Return the column of the ids of the tasks' traces, in hexadecimal digits."""
+    names: dict[str, int] = {}
+    numbers = []
+    for batch in batches:
+        if batch.task_id is None or not batch.traces:
+            numbers.append(np.full(len(batch), -1, np.int32))
+            continue
+        ids, place = np.unique(batch.task_id, return_inverse=True)
+        known = [batch.traces.get(id) for id in ids.tolist()]
+        table = [-1 if trace is None else names.setdefault(f"{trace:032x}", len(names)) for trace in known]
+        numbers.append(np.array(table, np.int32)[place])
+    return _words(np.concatenate(numbers), list(names), order)
 
 
 def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:

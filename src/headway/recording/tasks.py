@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headway.model import Batch, Ledger, Task, Transitions, fitted, state_of_tasks
+from headway.model import Batch, Ledger, Task, TraceContext, Transitions, fitted, state_of_tasks
 from headway.model.task_slices import TaskSlice, TaskSlices
 
 from .ledger import Account
@@ -38,6 +38,7 @@ class TasksOfRows:
     def __init__(self) -> None:
         self._accounts: defaultdict[int, dict[_Key, Account]] = defaultdict(dict)
         self._changes: defaultdict[tuple[int, _Key], int] = defaultdict(int)
+        self._contexts: dict[tuple[int, _Key], TraceContext] = {}
         self._slices = TaskSlices()
 
     def add(self, batch: Batch) -> None:
@@ -74,7 +75,10 @@ class TasksOfRows:
         return key if key in known or len(known) < MOST else _OTHER
 
     def _begun(self, one: TaskSlice) -> None:
-        self._changes[one.place, self._key(one.place, one.name, one.id)] += 1
+        key = one.place, self._key(one.place, one.name, one.id)
+        self._changes[key] += 1
+        if one.trace:
+            self._contexts[key] = TraceContext(one.trace, one.id, one.begin)
 
     def by_thread(self, *, whole: bool) -> dict[int, tuple[Task, ...]]:
         """Return the tasks of all threads, by their numbers. ``whole``: all rows are there."""
@@ -82,7 +86,14 @@ class TasksOfRows:
             self._begun(one)
         return {
             thread: tuple(
-                Task(key[0], key[1], self._changes[thread, key], account.cells(whole=whole), key[2])
+                Task(
+                    key[0],
+                    key[1],
+                    self._changes[thread, key],
+                    account.cells(whole=whole),
+                    key[2],
+                    context=self._contexts.get((thread, key)),
+                )
                 for key, account in accounts.items()
             )
             for thread, accounts in self._accounts.items()

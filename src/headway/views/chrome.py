@@ -96,7 +96,7 @@ class _View:
         self._tasks += 1
         ids = self.sink.threads[slice.place].decode()
         head = f'{ids},"cat":"task","id":{self._tasks},"name":{_json(valid(slice.title))}'
-        more = f',"args":{{"task id":"{slice.id}"}}' if slice.id else ""
+        more = f',"args":{json.dumps(dict(slice.about))}' if slice.about else ""
         self.sink.event(f'{{"ph":"b",{head},{self._at(slice.begin)}{more}}}'.encode())
         self.sink.event(f'{{"ph":"e",{head},{self._at(slice.end)}}}'.encode())
 

@@ -35,6 +35,7 @@ class Row(NamedTuple):
     task: str | None = None
     task_id: int | None = None
     futex: int | None = None
+    trace_id: str | None = None
 
     @property
     def end(self) -> int:

@@ -6,7 +6,7 @@ An amount without a place is an instant with its ``amount``. So slices, instants
 ledger: over a thread's slices of a state, sum(duration - taken) plus the instants' amounts is its time.
 
 A thread that worked on tasks has a track of them below its own: a slice for each time that it worked on one, with the
-task's id.
+task's id, or with those of its trace and span.
 
 A processor's track has one slice for the time that it ran one thread, and slices by state for rows that belong to no
 thread. Memory does not grow with the recording, because the rows are written batch by batch.
@@ -133,8 +133,8 @@ class _View:
             self._trace.track(track, "tasks", parent=int(self._thread_tracks[slice.place]))
         name = self._trace.name_if_room(slice.title)
         more = b"" if name else text(23, slice.title)
-        if slice.id:
-            more += annotated([(self._trace.note("task id"), str(slice.id))])
+        if slice.about:
+            more += annotated((self._trace.note(note), said) for note, said in slice.about)
         self._events.begin(track, slice.begin, self._trace.category("task"), name, more)
         self._events.end(track, slice.end)
 

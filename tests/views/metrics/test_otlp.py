@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.views.metrics.readings import ledger, thread
 
-from headway.model import Cell, Task
+from headway.model import Cell, Task, TraceContext
 from headway.views.metrics.families import families
 from headway.views.metrics.otlp import PushExporter
 from headway.views.metrics.totals import Totals
@@ -72,3 +72,39 @@ def test_tasks_have_their_names_and_ids_as_attributes() -> None:
         for point in sent["headway.task.changes"].data.data_points
     }
     assert changes == {"checkout": 3, None: 1}
+
+
+def test_a_task_that_is_a_span_is_linked_to_it() -> None:
+    context = TraceContext(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7, 5)
+    one = replace(thread(1, "a", user=5), tasks=(Task("checkout", 0, 3, {"user": Cell(5)}, context=context),))
+    totals = Totals()
+    totals.add(ledger(0, 10, one))
+    changes, times = (pushed(totals)[name].data.data_points for name in ("headway.task.changes", "headway.task"))
+    ((exemplar,),) = [point.exemplars for point in changes]
+    assert (exemplar.trace_id, exemplar.span_id, exemplar.value) == (*context[:2], 1)
+    assert exemplar.time_unix_nano == totals.snapshot().epoch + 5
+    assert not any(point.exemplars for point in times)
+
+
+def test_links_are_encoded_as_opentelemetry_has_them() -> None:
+    from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+
+    context = TraceContext(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7, 5)
+    one = replace(thread(1, "a", user=5), tasks=(Task("checkout", 0, 3, {"user": Cell(5)}, context=context),))
+    totals = Totals()
+    totals.add(ledger(0, 10, one))
+    sent: list[Any] = []
+    exporter = PushExporter("http://localhost:1")
+
+    class Taker:
+        def export(self, data: Any) -> None:
+            sent.append(encode_metrics(data))
+
+    exporter._exporter = Taker()
+    exporter.push(totals.snapshot(), families(totals.snapshot()))
+    (message,) = sent
+    metrics = {metric.name: metric for metric in message.resource_metrics[0].scope_metrics[0].metrics}
+    (exemplar,) = metrics["headway.task.changes"].sum.data_points[0].exemplars
+    assert exemplar.trace_id == bytes.fromhex("4bf92f3577b34da6a3ce929d0e0e4736")
+    assert exemplar.span_id == bytes.fromhex("00f067aa0ba902b7")
+    assert exemplar.as_int == 1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES
 from tests.views.metrics.readings import ledger, thread
 
-from headway.model import Cell, Task, Thread, kind_of
+from headway.model import Cell, Task, Thread, TraceContext, kind_of
 from headway.views.metrics.families import families
 from headway.views.metrics.openmetrics import write
 from headway.views.metrics.tasks import TaskTotals
@@ -23,6 +25,8 @@ tasks = st.builds(
     st.integers(0, 9),
     st.dictionaries(st.sampled_from(["user", "kernel.read", "wait.futex"]), st.builds(Cell, st.integers(1, 99))),
     st.booleans(),
+    context=st.none()
+    | st.builds(TraceContext, st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 9)),
 )
 
 
@@ -81,3 +85,30 @@ def test_tasks_are_served_where_there_are_some_and_cross_to_the_other_process() 
     text = write(families(snapshot))
     assert 'headway_task_seconds_total{process="a",task_name="checkout",kind="effective"} 3e-09' in text
     assert 'headway_task_changes_total{process="a",task_name="checkout"} 2' in text
+
+
+TRACE = 0x4BF92F3577B34DA6A3CE929D0E0E4736
+
+
+def test_spans_are_linked_by_exemplars_and_share_a_series_where_they_have_no_name() -> None:
+    several = [
+        Task("checkout", 0, 2, {"user": Cell(3)}, context=TraceContext(TRACE, 7, 5)),
+        Task("", 8, 1, {"user": Cell(4)}, context=TraceContext(TRACE, 8, 6)),
+        Task("", 9, 1, {"user": Cell(5)}, context=TraceContext(TRACE, 9, 4)),
+    ]
+    totals = Totals()
+    totals.add(ledger(0, 20, working(1, several)))
+    snapshot = TotalsSnapshot.unpack(totals.snapshot().pack())
+    epoch = snapshot.epoch
+    text = write(families(snapshot))
+    assert 'headway_task_seconds_total{process="a",spans="true",kind="effective"} 9e-09\n' in text
+    assert 'headway_task_changes_total{process="a",spans="true"} 2 # {' in text
+    seconds, ns = divmod(epoch + 5, 10**9)
+    exemplar = f'{{trace_id="{TRACE:032x}",span_id="{7:016x}"}} 1 {seconds}.{ns:09d}'
+    assert f'headway_task_changes_total{{process="a",task_name="checkout"}} 2 # {exemplar}\n' in text
+    assert " # {" not in write(families(snapshot), plain=True), "the earlier format has none"
+    parsed: Any = pytest.importorskip("prometheus_client.openmetrics.parser").text_string_to_metric_families
+    (changes,) = (family for family in parsed(text) if family.name == "headway_task_changes")
+    found = {sample.labels.get("task_name"): sample.exemplar for sample in changes.samples}
+    assert found["checkout"].labels == {"trace_id": f"{TRACE:032x}", "span_id": f"{7:016x}"}
+    assert found[None].labels["span_id"] == f"{8:016x}", "the last one"

@@ -6,13 +6,13 @@ Shares such as TE are not metrics, because shares cannot be added up; they are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
 from headway._version import __version__
-from headway.model import READY, READY_PARTS, Quality, bucket_of, kind_of
+from headway.model import READY, READY_PARTS, Quality, TraceContext, bucket_of, kind_of
 from headway.views.losses import is_time, without_unit
 
 from .totals import LIMITS, Cost, Series, TotalsSnapshot
@@ -68,6 +68,8 @@ class Family:
     help: str
     samples: Iterable[Sample]
     histograms: Iterable[Histogram] = ()
+    exemplars: Mapping[Labels, TraceContext] = field(default_factory=dict)
+    """By the common labels of samples: a span in which the value grew by 1, and when, in ns since 1970."""
 
 
 def families(snapshot: TotalsSnapshot, *, counts: bool = False, serving: Cost | None = None) -> Iterator[Family]:
@@ -284,13 +286,18 @@ def _by_mode(series: Iterable[Series]) -> Family:
     )
 
 
+def _in_days(context: TraceContext, epoch: int) -> TraceContext:
+    """Return the context with its moment in ns since 1970."""
+    return context._replace(at=context.at + epoch)
+
+
 def _of_tasks(snapshot: TotalsSnapshot) -> Iterator[Family]:
     yield Family(
         "headway_task_seconds",
         Sort.COUNTER,
         "seconds",
-        "Time of threads by what they worked on, by kind. A series without task_name and task_id has the time between "
-        "the tasks of threads. The series with other has the tasks that had no room.",
+        "Time of threads by what they worked on, by kind. A series without task_name, task_id and spans has the time "
+        "between the tasks of threads. The series with other has the tasks that had no room.",
         [(one.labels, (("kind", kind),), _seconds(time)) for one in snapshot.tasks for kind, time in one.times.items()],
     )
     yield Family(
@@ -299,6 +306,11 @@ def _of_tasks(snapshot: TotalsSnapshot) -> Iterator[Family]:
         "",
         "How often a thread began to work on the task.",
         [(one.labels, (), one.changes) for one in snapshot.tasks if one.changes],
+        exemplars={
+            one.labels: _in_days(TraceContext(*one.context), snapshot.epoch)
+            for one in snapshot.tasks
+            if one.context is not None
+        },
     )
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from headway.model import TraceContext
+
 from .families import HISTOGRAM_LIMITS, Family, Histogram, Labels, Sort
 
 __all__ = ["CONTENT_TYPE", "PLAIN_CONTENT_TYPE", "write"]
@@ -45,10 +47,20 @@ def _family(family: Family, plain: bool) -> list[str]:
         if common is not last:  # many consecutive samples share the same labels object
             shared, last = _text(common), common
         labels = shared + _cached_text(own) if own else shared
-        lines.append(f"{sample}{{{labels[1:]}}} {value!r}\n" if labels else f"{sample} {value!r}\n")
+        line = f"{sample}{{{labels[1:]}}} {value!r}" if labels else f"{sample} {value!r}"
+        if not plain and family.exemplars and common in family.exemplars:
+            line += _exemplar(family.exemplars[common])
+        lines.append(line + "\n")
     for one in family.histograms:
         lines += _histogram(family.name, one)
     return lines
+
+
+def _exemplar(context: TraceContext) -> str:
+    """Return the span in which a counter grew by 1, and when."""
+    return (
+        f' # {{trace_id="{context.trace}",span_id="{context.span}"}} 1 {context.at // 10**9}.{context.at % 10**9:09d}'
+    )
 
 
 def _histogram(name: str, one: Histogram) -> list[str]:

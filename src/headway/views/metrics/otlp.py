@@ -4,7 +4,7 @@ The SDK's instruments keep every set of attributes for ever. So its data classes
 number of series is bounded, and its exporter sends them. Names are OpenTelemetry's: ``headway.thread.state`` with the
 unit ``s`` becomes ``headway_thread_state_seconds_total`` in Prometheus. The names of attributes are OpenTelemetry's
 too, where it has one: ``k8s.pod.uid`` is the label ``k8s_pod_uid``. It has none for tasks: those are
-``headway.task.name`` and ``headway.task.id``.
+``headway.task.name`` and ``headway.task.id``. A task that is a span is linked to it by an exemplar.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.extras import need
+from headway.model import TraceContext
 
 from .families import HISTOGRAM_LIMITS, Family, Histogram, Sort
 from .totals import TotalsSnapshot
@@ -33,6 +34,7 @@ _ATTRIBUTES = {
     "cgroup": "process.linux.cgroup",
     "task_name": "headway.task.name",
     "task_id": "headway.task.id",
+    "spans": "headway.task.spans",
 }
 _DEFAULT_INTERVAL = 60.0
 _MIN_INTERVAL = 0.1
@@ -63,7 +65,7 @@ class PushExporter:
             raise HeadwayError(f"{address!a} is not the address of a collector: give one like http://localhost:4318")
         need("otlp")
         from opentelemetry.exporter.otlp.proto.http import metric_exporter
-        from opentelemetry.sdk.metrics import export
+        from opentelemetry.sdk.metrics import Exemplar, export
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
@@ -72,6 +74,7 @@ class PushExporter:
         if not address.endswith("/v1/metrics"):
             address += "/v1/metrics"
         self._types: Any = export
+        self._exemplar: Any = Exemplar
         self._exporter: Any = metric_exporter.OTLPMetricExporter(endpoint=address)
         self._resource = Resource.create(
             {"service.name": "headway", "service.version": __version__, "host.name": os.uname().nodename}
@@ -108,6 +111,7 @@ class PushExporter:
                 start_time_unix_nano=starts.get(common, snapshot.began) + epoch,
                 time_unix_nano=snapshot.at + epoch,
                 value=figure,
+                exemplars=self._exemplars(family.exemplars.get(common)),
             )
             for common, own, figure in family.samples
         ]
@@ -117,6 +121,20 @@ class PushExporter:
         else:
             data = export.Gauge(data_points=points)
         return self._named(family, data)
+
+    def _exemplars(self, context: TraceContext | None) -> list[Any]:
+        """Return the link to the span in which a counter grew by 1."""
+        if context is None:
+            return []
+        return [
+            self._exemplar(
+                filtered_attributes={},
+                value=1,
+                time_unix_nano=context.at,
+                span_id=context.span_id,
+                trace_id=context.trace_id,
+            )
+        ]
 
     def _distribution(self, one: Histogram, snapshot: TotalsSnapshot, starts: dict[Any, int]) -> Any:
         below = (*one.below, one.count)

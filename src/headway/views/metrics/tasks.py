@@ -1,7 +1,8 @@
 """What threads worked on: totals by process and task, in a bounded number of series.
 
 A task is told by its name, or by its id if it has no name. What threads did between tasks has neither. Ids may be those
-of requests, so they have no bound: tasks that come when there is no more room are added up in one series.
+of requests, so they have no bound: tasks that come when there is no more room are added up in one series. Spans of
+OpenTelemetry without a name, whose ids are random, are one series for each process.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from headway.model import NO_TASK, Kind, Task, Thread, time_by_kind
+from headway.model import NO_TASK, Kind, Task, Thread, TraceContext, time_by_kind
 
 from ..printable import clean
 from .places import LONGEST, Labels
@@ -19,6 +20,7 @@ __all__ = ["MOST_TASKS", "TaskSeries", "TaskTotals"]
 MOST_TASKS = 500
 """The largest number of tasks, over all processes. Each has a series for each kind of time."""
 _OTHERS: Labels = (("other", "true"),)
+_SPANS = ("spans", "true")
 
 
 class TaskSeries(NamedTuple):
@@ -29,6 +31,8 @@ class TaskSeries(NamedTuple):
     """How often a thread began to work on it."""
     times: dict[str, int]
     """Time in ns, by kind."""
+    context: tuple[int, ...] | None = None
+    """The fields of the `TraceContext` in which a thread began to work on it last; None: it was in none."""
 
 
 class TaskTotals:
@@ -38,6 +42,7 @@ class TaskTotals:
         self._most = most
         self._changes: dict[Labels, int] = {}
         self._times: dict[Labels, dict[Kind, int]] = {}
+        self._contexts: dict[Labels, TraceContext] = {}
 
     def add(self, threads: Iterable[Thread], name_of: Callable[[int], str]) -> None:
         """Add the threads of an interval. ``name_of`` returns the name of a process."""
@@ -45,6 +50,9 @@ class TaskTotals:
             for task in thread.tiles():
                 labels = self._room(_labels(task, name_of(thread.pid)))
                 self._changes[labels] = self._changes.get(labels, 0) + max(task.changes, 0)
+                known = self._contexts.get(labels)
+                if task.context is not None and (known is None or known.at <= task.context.at):
+                    self._contexts[labels] = task.context
                 times = self._times.setdefault(labels, {})
                 for kind, time in time_by_kind(task.states).items():
                     if time > 0:
@@ -53,7 +61,12 @@ class TaskTotals:
     def frozen(self) -> tuple[TaskSeries, ...]:
         """Return the series."""
         return tuple(
-            TaskSeries(labels, self._changes[labels], {kind.value: time for kind, time in times.items()})
+            TaskSeries(
+                labels,
+                self._changes[labels],
+                {kind.value: time for kind, time in times.items()},
+                tuple(self._contexts[labels]) if labels in self._contexts else None,
+            )
             for labels, times in self._times.items()
         )
 
@@ -67,4 +80,6 @@ def _labels(task: Task, process: str) -> Labels:
     of_process = ("process", process)
     if task.name:
         return of_process, ("task_name", clean(task.name, LONGEST))
+    if task.context is not None:
+        return of_process, _SPANS
     return (of_process,) if task.title == NO_TASK else (of_process, ("task_id", str(task.id)))

@@ -198,7 +198,7 @@ def decode(code: Program, trace: bytes, *cuts: int, known: Listing | None = None
     return found
 
 
-def instructions(records: list[Record]) -> list[tuple[int, bool, int | None]]:
+def instructions(records: list[Record]) -> list[tuple[int, bool | None, int | None]]:
     return [(one.address, one.executed, one.cycles) for one in records if isinstance(one, Instruction)]
 
 

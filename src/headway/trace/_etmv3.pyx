@@ -5,16 +5,14 @@ breaks the rules, a kind for which the trace unit is not configured) is noise of
 a header. After a damaged header the true packets are therefore found again as soon as possible. The layer above, which
 knows the program, decides what to make of them.
 
-A packet becomes final when the longest packet would fit into what has been read. How the input was divided therefore
-makes no difference.
-
 Source: ARM IHI 0014Q, "Embedded Trace Macrocell architecture specification", chapter 7.
 """
 
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memset
-
-from headway.trace.packets import Packet as PyPacket
+from headway.trace._packets cimport (
+    ARM, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, COUNT, CYCLES, DATA, ENTRY, EXCEPTION, FULL, IGNORE,
+    JAZELLE, MACHINE, PROGRESS, RETURN, SWITCH, SYNC, THUMB, THUMBEE, TIMESTAMP, TRIGGER, Packet, Packets, StreamParser,
+    length7, little,
+)
 
 DEF LONGEST = 24  # bytes; an I-sync with all its fields has 20
 
@@ -64,49 +62,7 @@ cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noe
     return -1
 
 
-cdef class Packets:
-    """A sequence of packets that one call of the parser found."""
-
-    def __dealloc__(self):
-        free(self.data)
-
-    def __iter__(self):
-        return (self[i] for i in range(self.size))
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, Py_ssize_t i):
-        if not 0 <= i < self.size:
-            raise IndexError(i)
-        cdef Packet* p = &self.data[i]
-        return PyPacket(
-            p.kind, p.index, p.count if p.kind == NOISE or p.kind == INCOMPLETE else p.size, p.value, p.has, p.isa,
-            p.reason, p.bits, p.header, p.count if p.kind == SYNC else 0, p.context, p.before,
-        )
-
-    def counts(self):
-        """Return the number of packets of each kind, indexed by kind; of noise and incomplete packets, their bytes."""
-        cdef uint64_t total[15]
-        cdef Py_ssize_t i
-        memset(total, 0, sizeof(total))
-        for i in range(self.size):
-            total[self.data[i].kind] += self.data[i].count if self.data[i].kind <= INCOMPLETE else 1
-        return [total[i] for i in range(KINDS)]
-
-
-cdef inline int length7(const uint8_t* data, size_t size, int most) noexcept nogil:
-    """Return the bytes of a number with continuation bits: 0 if it does not end within `most`, -1 if data ends in it."""
-    cdef int i
-    for i in range(most):
-        if <size_t>i >= size:
-            return -1
-        if data[i] < 0x80:
-            return i + 1
-    return 0
-
-
-cdef class Parser:
+cdef class Parser(StreamParser):
     """A parser of one stream's bytes."""
 
     def __init__(
@@ -117,88 +73,7 @@ cdef class Parser:
         self.alternative, self.values, self.addresses = alternative_branches, data_values, data_addresses
         self.machines, self.deprecated = virtual_machines, deprecated_branches
         self.time_bytes = 9 if timestamp_bits == 64 else 7
-        self.rest = b""
-
-    def feed(self, data):
-        """Take more bytes of the stream. Return the packets that are complete."""
-        return self.take(bytes(data), False)
-
-    def finish(self):
-        """End the stream. Return the packets that are left."""
-        return self.take(b"", True)
-
-    def lost(self):
-        """Report that bytes are missing before the next that is fed.
-
-        An unfinished packet becomes noise, and addresses may be out of date. Return the packets that are left.
-        """
-        found = self.take(b"", True)
-        self.based = False
-        return found
-
-    cdef Packets take(self, bytes data, bint last):
-        if self.rest:
-            data = self.rest + data
-        cdef Packets found = self.parse(<const uint8_t*><const char*>data, len(data), last)
-        return found
-
-    cdef Packets parse(self, const uint8_t* data, size_t size, bint last):
-        cdef Packets found = Packets()
-        cdef size_t at = 0, n = 0, room = size + 4
-        cdef int used
-        cdef Packet* p
-        found.data = <Packet*>malloc(room * sizeof(Packet))
-        if found.data == NULL:
-            raise MemoryError
-        with nogil:
-            while at < size and (last or size - at >= LONGEST):
-                # P-headers are nearly all packets, so `packet` tries them first.
-                p = &found.data[n]
-                if data[at] == 0:
-                    self.zeros += 1
-                    at += 1
-                    continue
-                if self.zeros:
-                    used = self.zeros >= 5 and data[at] == 0x80
-                    if self.zeros > 5 or not used:
-                        n = add_noise(found.data, n, self.position + at - self.zeros, self.zeros - (5 if used else 0))
-                        self.based = False
-                        p = &found.data[n]
-                    self.zeros = 0
-                    if used:
-                        memset(p, 0, sizeof(Packet))
-                        p.kind, p.size, p.index, p.header = ALIGNMENT, 6, self.position + at - 5, 0
-                        at += 1
-                        n += 1
-                        continue
-                p.index = self.position + at
-                p.value = p.header = data[at]
-                p.count = p.context = p.before = 0
-                p.has = p.isa = p.reason = p.bits = p.world = 0
-                used = self.packet(data + at, size - at, p)
-                if used > 0:
-                    p.size = used
-                    at += used
-                    n += 1
-                elif used < 0:  # the stream ends inside the packet
-                    p.kind, p.size, p.count = INCOMPLETE, 0, size - at
-                    at = size
-                    n += 1
-                else:
-                    n = add_noise(found.data, n, p.index, 1)
-                    self.based = False
-                    at += 1
-            if last and self.zeros:
-                n = add_noise(found.data, n, self.position + at - self.zeros, self.zeros)
-                self.zeros = 0
-        self.position += at
-        self.rest = data[at:size]
-        found.size = n
-        if n * 2 < room:  # packets may be kept for long, so free the memory that they do not need
-            p = <Packet*>realloc(found.data, (n + 1) * sizeof(Packet))
-            if p != NULL:
-                found.data = p
-        return found
+        self.longest = LONGEST
 
     cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         """Read one packet. Return its bytes; 0 if there is none; -1 if it does not end yet."""
@@ -440,20 +315,6 @@ cdef class Parser:
         p.value = address
         self.address, self.isa, self.alternate, self.based = address, p.isa, info >> 2 & 1, True
         return n
-
-
-cdef inline uint64_t little(const uint8_t* data, int size) noexcept nogil:
-    cdef int i
-    cdef uint64_t value = 0
-    for i in range(size):
-        value |= <uint64_t>data[i] << 8 * i
-    return value
-
-
-cdef inline size_t add_noise(Packet* data, size_t n, uint64_t index, uint64_t size) noexcept nogil:
-    memset(&data[n], 0, sizeof(Packet))
-    data[n].kind, data[n].index, data[n].count = NOISE, index, size
-    return n + 1
 
 
 def atoms(packets, bint cycle_accurate):

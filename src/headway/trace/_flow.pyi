@@ -1,14 +1,6 @@
-from collections.abc import Iterator
-
-from ._etmv3 import Packets
+from ._packets import Packets
 from ._program import InstructionTable
-from .records import Record
-
-class Records:
-    def __iter__(self) -> Iterator[Record]: ...
-    def __len__(self) -> int: ...
-    def __getitem__(self, i: int, /) -> Record: ...
-    def instructions(self) -> list[tuple[int, int, int]]: ...
+from ._records import Records
 
 class Flow:
     stretches: int

@@ -20,79 +20,23 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memmove, memset
 
-from headway.trace._etmv3 cimport (
+from headway.trace._etmv3 cimport Atom, atoms_of
+from headway.trace._packets cimport (
     ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, PROGRESS, SWITCH, SYNC, THUMB, THUMBEE,
-    TIMESTAMP, Atom, Packet, Packets, atoms_of,
+    TIMESTAMP, Packet, Packets,
 )
 from headway.trace._program cimport (
     ABSENT, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
 )
-from headway.trace._regain cimport GAP, INSTRUCTION, TAKEN, TIME, Item, Regain, Stretch
-
-from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
-
-cdef enum Reason:
-    UNSYNCHRONISED = 0
-    OFF = 1
-    OVERFLOW = 2
-    DEBUG = 3
-    DAMAGE = 4
-    CONTRADICTION = 5
-    IMAGE = 6
-    ISA_ = 7
-    TRUNCATED = 8
+from headway.trace._records cimport (
+    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records, Row,
+)
+from headway.trace._regain cimport Item, Regain, Stretch
 
 DEF MAX_ATOMS = 4096   # atoms of a span that is followed as a whole
 DEF BACK = 4096        # rows after which an instruction can no longer be cancelled
 DEF LOW = 24           # low bits of an I-sync that must lie in the program if the whole address does not
 DEF MANY = 16          # instructions outside the program that show damage, if nothing is traced there
-
-cdef struct Row:
-    uint64_t index, end, cycle, cycles
-    uint32_t address, thread, epoch
-    uint8_t sort, size, executed, why
-    bint counted       # whether cycle and cycles are known
-
-cdef class Records:
-    """A sequence of records."""
-
-    cdef Row* data
-    cdef Py_ssize_t size
-    cdef bint threads
-
-    def __dealloc__(self):
-        free(self.data)
-
-    def __iter__(self):
-        return (self[i] for i in range(self.size))
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, Py_ssize_t i):
-        if not 0 <= i < self.size:
-            raise IndexError(i)
-        cdef Row* r = &self.data[i]
-        cycle = r.cycle if r.counted else None
-        if r.sort == INSTRUCTION:
-            return Instruction(
-                cycle, r.cycles if r.counted else None, r.address, r.size, bool(r.executed),
-                r.thread if self.threads else None, r.epoch, r.index,
-            )
-        if r.sort == GAP:
-            return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)
-        if r.sort == TIME:
-            return Timestamp(r.cycles, cycle, r.epoch, r.index)
-        return Exception_(r.thread, r.address, cycle, r.epoch, r.index)
-
-    def instructions(self):
-        """Return (address, size, cycles) of each instruction without making records, to compare many of them."""
-        cdef Py_ssize_t i
-        return [
-            (self.data[i].address, self.data[i].size, self.data[i].cycles)
-            for i in range(self.size) if self.data[i].sort == INSTRUCTION
-        ]
-
 
 cdef inline int shift_of(uint8_t isa) noexcept nogil:
     """Return the number of low bits of an address that packets do not hold."""

@@ -10,6 +10,11 @@ cdef enum Branching:
     IT = 4
     RETURNS = 5        # an indirect branch that may end inside an IT block
 
+cdef enum Barrier:     # of a plain instruction, as `code` has them
+    ISB = 1            # a waypoint of every protocol
+    DMB = 2
+    DSB = 3
+
 cdef enum Misfit:      # why an atom does not fit the instruction; 0: it fits
     DISAGREES = 1
     MISSING = 2
@@ -21,10 +26,10 @@ cdef enum Known:
     AWAITING = 2       # after an indirect branch, before its address
 
 cdef struct Code:
-    uint64_t key
-    uint32_t target
+    uint64_t key       # of A32 and T32: the address and the instruction set, as (address << 2 | set) + 1
+    uint64_t target
     uint8_t size, branching, conditional, target_isa
-    uint8_t block      # IT: instructions in its block. Branch: whether it is a call
+    uint8_t block      # IT: instructions in its block. Branch: whether it is a call. Plain: which barrier it is
     uint8_t explored
 
 cdef struct Place:
@@ -38,8 +43,8 @@ cdef class InstructionTable:
     cdef readonly object spans
     cdef Code* table
     cdef size_t capacity, entries
-    cdef Code* code(self, uint32_t address, uint8_t isa) except NULL
-    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1
+    cdef Code* code(self, uint64_t address, uint8_t isa) except NULL
+    cdef int find(self, uint64_t address, uint8_t isa, Code* found) except -1
     cdef int grow(self) except -1
 
 @cython.final

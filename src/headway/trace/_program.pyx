@@ -8,7 +8,7 @@ other streams have reached.
 cimport cython
 from libc.stdlib cimport calloc, free
 
-from headway.trace._etmv3 cimport THUMB
+from headway.trace._packets cimport A64, THUMB
 
 DEF CACHED = 1 << 20
 
@@ -32,8 +32,9 @@ cdef class InstructionTable:
     def __dealloc__(self):
         free(self.table)
 
-    cdef Code* code(self, uint32_t address, uint8_t isa) except NULL:
-        cdef uint64_t key = (<uint64_t>address << 2 | isa) + 1
+    cdef Code* code(self, uint64_t address, uint8_t isa) except NULL:
+        # Addresses of A64 are multiples of 4, so the keys differ.
+        cdef uint64_t key = (address | 2 if isa == A64 else address << 2 | isa) + 1
         cdef size_t at = (key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
         while self.table[at].key:
             if self.table[at].key == key:
@@ -47,7 +48,7 @@ cdef class InstructionTable:
         self.entries += 1
         return &self.table[at]
 
-    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
+    cdef int find(self, uint64_t address, uint8_t isa, Code* found) except -1:
         size, branching, conditional, target, target_isa, block = self.look(address, isa)
         found.size, found.branching, found.conditional = size, branching, conditional
         found.target, found.target_isa, found.block = target, target_isa, block
@@ -83,7 +84,7 @@ cdef class Seen(InstructionTable):
         super().__init__(None, program.spans)
         self.program = program
 
-    cdef int find(self, uint32_t address, uint8_t isa, Code* found) except -1:
+    cdef int find(self, uint64_t address, uint8_t isa, Code* found) except -1:
         found[0] = self.program.code(address, isa)[0]
         return 0
 

@@ -2,14 +2,8 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._etmv3 cimport Packet
+from headway.trace._packets cimport Packet
 from headway.trace._program cimport Place, Seen
-
-cdef enum Sort:        # of items and rows
-    INSTRUCTION = 0
-    GAP = 1
-    TIME = 2
-    TAKEN = 3          # an exception
 
 cdef struct Item:
     uint64_t index

@@ -15,7 +15,8 @@ too.
 cimport cython
 from libc.stdlib cimport free, malloc
 
-from headway.trace._etmv3 cimport BRANCH, EXCEPTION, SYNC, THUMB
+from headway.trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB
+from headway.trace._records cimport INSTRUCTION
 from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code
 
 DEF EARNS = 256        # steps that each atom adds to the credit

@@ -4,7 +4,7 @@ capstone disassembles, and `_program` keeps the results. The flow distinguishes 
 indirect branches and IT. An instruction is indirect if it can write the PC and is not a direct branch. An instruction
 that capstone does not know is plain, with the size that its encoding gives.
 
-Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5 and A6; ARM IHI 0014Q, 4.4.
+Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5, A6 and B3.18.6; ARM IHI 0014Q, 4.4.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from headway.extras import load
 
-__all__ = ["ABSENT", "DIRECT", "INDIRECT", "IT", "PLAIN", "RETURNS", "Code"]
+__all__ = ["ABSENT", "DIRECT", "DMB", "DSB", "INDIRECT", "ISB", "IT", "PLAIN", "RETURNS", "Code"]
 
 capstone, arm = load("trace", "capstone"), load("trace", "capstone.arm")
 
@@ -26,7 +26,15 @@ IT: Final = 4
 RETURNS: Final = 5
 """An indirect branch that returns from an exception, possibly into an IT block."""
 
+ISB: Final = 1
+DMB: Final = 2
+DSB: Final = 3
+"""Kinds of barriers, which some protocols trace: ISB always, the others if the trace unit is made so."""
+
 _ARM, _THUMB = 0, 1
+_KINDS = {arm.ARM_INS_ISB: ISB, arm.ARM_INS_DMB: DMB, arm.ARM_INS_DSB: DSB}
+_COPROCESSOR = {0x0E070F95: ISB, 0x0E070FBA: DMB, 0x0E070F9A: DSB}
+"""The barriers of ARMv6, which are writes to CP15, without condition and register."""
 _BRANCHES = {arm.ARM_INS_B, arm.ARM_INS_BL, arm.ARM_INS_BLX, arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ}
 _ALWAYS = (arm.ARM_CC_AL, arm.ARM_CC_INVALID)
 _RETURNS = {arm.ARM_INS_RFEIA, arm.ARM_INS_RFEIB, arm.ARM_INS_RFEDA, arm.ARM_INS_RFEDB, arm.ARM_INS_ERET}
@@ -48,7 +56,7 @@ class Code:
     def look(self, address: int, isa: int) -> tuple[int, int, bool, int, int, int]:
         """Return (size, kind, whether it is conditional, target, instruction set there, instructions in its IT block).
 
-        For a branch, the last value is 1 if the branch is a call.
+        For a branch, the last value is 1 if the branch is a call; for a plain instruction, the kind of barrier it is.
         """
         data = self._read(address, 4)
         size = _size(data, isa)
@@ -74,7 +82,15 @@ class Code:
         if found.id in _TABLES or _writes_pc(found):
             returns = bool(getattr(found, "update_flags", False)) or bool(getattr(found, "usermode", False))
             return size, RETURNS if returns else INDIRECT, conditional, 0, 0, 0
-        return size, PLAIN, conditional, 0, 0, 0
+        return size, PLAIN, conditional, 0, 0, _KINDS.get(found.id) or _barrier(data, isa)
+
+
+def _barrier(data: bytes, isa: int) -> int:
+    """Return which barrier an instruction of 4 bytes is that writes to CP15, or 0."""
+    word = int.from_bytes(data, "little")
+    if isa == _THUMB:
+        word = word >> 16 | (word & 0xFFFF) << 16
+    return _COPROCESSOR.get(word & 0x0FFF0FFF, 0) if word >> 28 == 0xE or (isa == _ARM and word >> 28 < 0xF) else 0
 
 
 def _size(data: bytes, isa: int) -> int:

@@ -17,9 +17,10 @@ from headway.errors import HeadwayError, SelectionError
 from headway.values import shown
 
 from ._coresight import Deformatter
-from ._etmv3 import Packets
-from ._flow import Flow, Records
+from ._flow import Flow
+from ._packets import Packets
 from ._program import InstructionTable
+from ._records import Records
 from .code import Code
 from .etmv3 import Setting
 from .image import TracedImage

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ._etmv3 import Packets, Parser, atoms
+from ._etmv3 import Parser, atoms
+from ._flow import Flow
+from ._packets import Packets
+from ._program import InstructionTable
 from .packets import Packet
 
 __all__ = ["Packets", "Parser", "Setting", "atoms", "packets"]
@@ -48,6 +51,11 @@ class Setting:
             counted_through_overflow=1 <= minor <= 4,
         )
 
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol."""
+        return "ETMv3"
+
     def parser(self) -> Parser:
         """Return a parser for one stream."""
         return Parser(
@@ -59,6 +67,17 @@ class Setting:
             data_addresses=self.data_addresses,
             virtual_machines=self.virtual_machines,
             deprecated_branches=self.deprecated_branches,
+        )
+
+    def flow(self, program: InstructionTable, *, confined: bool = False) -> Flow:
+        """Return the flow of one stream through a program. ``confined``: nothing outside the program is traced."""
+        return Flow(
+            program,
+            cycle_accurate=self.cycle_accurate,
+            branch_broadcast=self.branch_broadcast,
+            counted_through_overflow=self.counted_through_overflow,
+            threads=self.context_bytes > 0,
+            confined=confined,
         )
 
 

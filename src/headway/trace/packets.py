@@ -26,6 +26,7 @@ class PacketKind(IntEnum):
     ENTRY = 12
     RETURN = 13
     DATA = 14
+    WAYPOINT = 15
 
     @property
     def title(self) -> str:
@@ -49,6 +50,7 @@ _TITLES = {
     PacketKind.ENTRY: "exception entry",
     PacketKind.RETURN: "exception return",
     PacketKind.DATA: "data",
+    PacketKind.WAYPOINT: "waypoint update",
 }
 
 
@@ -71,6 +73,7 @@ class Isa(IntEnum):
     THUMB = 1
     THUMBEE = 2
     JAZELLE = 3
+    A64 = 4
 
 
 class Reason(IntEnum):
@@ -86,9 +89,11 @@ class Packet(NamedTuple):
     """One packet.
 
     ``offset`` and ``size`` are in bytes of its stream. ``value`` is an address, a time (ticks), cycles, an ID, or the
-    header of a P-header. ``says`` has bits of :class:`Says`. ``bits`` is the number of low bits of an address or time
-    that were in the packet; the other bits are those of the value before. ``context`` is an I-sync's context ID, or
-    the number of a branch's exception. ``before`` is the address of the load or store during which an I-sync came.
+    header of a P-header; of atoms of PTM, a bit for each, which is set if its condition failed. ``says`` has bits of
+    :class:`Says`. ``bits`` is the number of low bits of an address or time that were in the packet (the other bits are
+    those of the value before), or of atoms of PTM. ``cycles`` came with the packet. ``context`` is an I-sync's context
+    ID, or the number of a branch's exception. ``before`` is the address of the load or store during which an I-sync
+    came.
     """
 
     kind: int

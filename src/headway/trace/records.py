@@ -66,15 +66,16 @@ class Instruction:
     """One instruction.
 
     ``cycle`` is when it was done, in its epoch; ``cycles`` is the time since the one before, without gaps. Both are
-    None if the trace does not count cycles. ``executed`` tells whether its condition was true. ``thread`` is the
-    context ID, or None if it is not traced. ``index`` is the byte of the stream that reported the instruction.
+    None if the trace does not count cycles. ``executed`` tells whether its condition was true; it is None if the
+    instruction has a condition and the protocol traces only the conditions of branches. ``thread`` is the context ID,
+    or None if it is not traced. ``index`` is the byte of the stream that reported the instruction.
     """
 
     cycle: int | None
     cycles: int | None
     address: int
     size: int
-    executed: bool
+    executed: bool | None
     thread: int | None
     epoch: int
     index: int
@@ -82,7 +83,7 @@ class Instruction:
     @property
     def state(self) -> str:
         """The instruction as the name of a state. An instruction whose condition was false takes time as well."""
-        return "executed" if self.executed else "not_executed"
+        return "conditional" if self.executed is None else "executed" if self.executed else "not_executed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,7 @@ def test_decode_prints_instructions_and_gaps(tmp_path: Path) -> None:
         "state": "executed",
         "symbol": "",
     }
-    assert "another protocol" not in done.stdout
-    assert done.stderr == "headway: left out, as only ETMv3 is decoded: stream 0x13 of PTM (PTM1.1)\n"
+    assert done.stderr == "headway: left out: stream 0x13 of STM (STM is not decoded)\n"
 
 
 def test_json_and_table_have_the_same_rows(tmp_path: Path) -> None:
@@ -106,7 +105,7 @@ def test_at_says_what_was_being_executed(tmp_path: Path) -> None:
 
 
 def test_at_a_time_knows_which_streams_there_are(tmp_path: Path) -> None:
-    assert "no ETMv3 stream 0x55" in refused("at", write(tmp_path), "--time", "1032", "--stream", "0x55")
+    assert "no stream 0x55" in refused("at", write(tmp_path), "--time", "1032", "--stream", "0x55")
 
 
 def test_at_names_the_line_of_source(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_a_capture_is_exported_with_its_lines(tmp_path: Path) -> None:
     out = tmp_path / "out.pftrace"
     done = headway("export", write(tmp_path / "s"), "--image", tmp_path / "program", "--to", "perfetto", "-o", out)
     assert done.returncode == 0
-    assert done.stderr == "headway: left out, as only ETMv3 is decoded: stream 0x13 of PTM (PTM1.1)\n"
+    assert done.stderr == "headway: left out: stream 0x13 of STM (STM is not decoded)\n"
     slices, tracks = read_back(out.read_bytes())
     assert list(tracks.values()) == ["stream 0x10 (cpu)"]
     assert slices[-1].notes == {"address": BASE, "line": "one.c:7"}
@@ -145,7 +144,7 @@ def test_what_is_not_exported_leaves_the_file_that_is_there(tmp_path: Path) -> N
     assert "over or into" in refused("export", folder, "--image", out, "-o", out)
     assert "over or into" in refused("export", folder, "-o", folder / "trace.bin")
     assert "over or into" in refused("export", folder, "--image", f"{out}@{BASE:#x}", "-o", out)
-    assert "beyond 4 GiB" in refused("decode", folder, "--image", f"{out}@0xfffffffc")
+    assert "beyond 64 bits" in refused("decode", folder, "--image", f"{out}@0xfffffffffffffffc")
     assert "is empty" in refused("decode", "")
     assert out.read_bytes() == b"precious"
     assert "cannot be written" in refused("export", folder, "-o", tmp_path)
@@ -191,7 +190,7 @@ def refused(*arguments: str | Path) -> str:
         (b"", "is empty"),
         (b"\x21", "shorter than one frame"),
         (bytes(160), "no frames with trace"),
-        (frames([(0x13, b"\x01" * 40)]), "no ETMv3 stream"),
+        (frames([(0x13, b"\x01" * 40)]), "no stream that can be decoded: stream 0x13 of STM (STM is not decoded)"),
     ],
 )
 def test_a_buffer_without_trace_is_refused(tmp_path: Path, trace: bytes, words: str) -> None:
@@ -221,7 +220,7 @@ def test_a_snapshot_with_something_missing_is_refused(tmp_path: Path, changes: d
 def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     folder = write(tmp_path / "s")
     assert "there are 0x10" in refused("decode", folder, "--stream", "0x42")
-    assert "another protocol" in refused("decode", folder, "--stream", "0x13")
+    assert "STM is not decoded" in refused("decode", folder, "--stream", "0x13")
     assert "is not a number" in refused("decode", folder, "--stream", "core")
     assert "ends at cycle" in refused("at", folder, "--stream", "0x10", "--cycle", "99999999")
     assert "give a time in between" in refused("at", folder, "--time", "5")
@@ -241,7 +240,7 @@ def test_an_image_must_be_one_and_the_right_one(tmp_path: Path) -> None:
     assert "damaged ELF" in refused("decode", folder, "--image", tmp_path / "cut")
     assert "32-bit, little-endian ARM" in refused("decode", folder, "--image", sys.executable)
     assert "is in the program" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@0x1000")
-    assert "is no address" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@0x100000000")
+    assert "is no address" in refused("decode", folder, "--image", f"{tmp_path / 'other'}@0x10000000000000000")
     assert "cannot be opened" in refused("decode", folder, "--image", tmp_path / "gone")
 
 

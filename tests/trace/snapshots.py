@@ -25,17 +25,17 @@ STREAM = (
 
 
 def write(folder: Path, buffer: bytes | None = None, **changes: str | None) -> Path:
-    """A folder of one ETM and one PTM. ``changes``: other text of a file (``trace`` for trace.ini …); None: no file."""
+    """A folder of one ETM and one STM. ``changes``: other text of a file (``trace`` for trace.ini …); None: no file."""
     folder.mkdir(exist_ok=True)
     files: dict[str, str | None] = {
-        "snapshot": "[snapshot]\nversion=1.0\n[device_list]\na=cpu.ini\nb=etm.ini\nc=ptm.ini\n"
+        "snapshot": "[snapshot]\nversion=1.0\n[device_list]\na=cpu.ini\nb=etm.ini\nc=stm.ini\n"
         "[trace]\nmetadata=trace.ini\n",
         "trace": "[trace_buffers]\nbuffers=buffer0\n[buffer0]\nname=ETB\nfile=trace.bin\nformat=coresight\n"
-        "[source_buffers]\nETM=ETB\nPTM=ETB\n[core_trace_sources]\ncpu=ETM\n",
+        "[source_buffers]\nETM=ETB\nSTM=ETB\n[core_trace_sources]\ncpu=ETM\n",
         "cpu": f"[device]\nname=cpu\nclass=core\ntype=Cortex-A7\n[dump]\nfile=memory.bin\naddress={BASE:#x}\n",
         "etm": "[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\nETMCR(0x000)=0x10001000\n"
         "ETMIDR(0x079)=0x410CF250\nETMCCER(0x07A)=0x344008F2\nETMTRACEIDR(0x080)=0x10\n",
-        "ptm": "[device]\nname=PTM\nclass=trace_source\ntype=PTM1.1\n[regs]\nETMTRACEIDR(0x080)=0x13\n",
+        "stm": "[device]\nname=STM\nclass=trace_source\ntype=STM\n[regs]\nSTMTCSR(0x3A0)=0x00130005\n",
     }
     for name, text in {**files, **changes}.items():
         if text is not None:

@@ -45,7 +45,7 @@ def test_the_other_cores_decode_without_a_contradiction(tc2: Path) -> None:
         counts[number] = sum(isinstance(one, Instruction) for one in found)
         assert {one.why for one in found if isinstance(one, Gap)} == {Why.UNSYNCHRONISED, Why.OFF}
     assert counts == {0x10: 7205, 0x11: 8181, 0x12: 2355}
-    assert capture.left_out == "left out, as only ETMv3 is decoded: stream 0x13 of PTM_0 (PTM1.1)"
+    assert capture.left_out == "left out: stream 0x13 of PTM_0 (PTM is not decoded)"
 
 
 def test_a_stream_that_begins_within_the_buffer_needs_no_a_sync(tc2: Path, tmp_path: Path) -> None:

@@ -16,17 +16,16 @@ from typing import BinaryIO
 from headway.errors import HeadwayError, SelectionError
 from headway.values import shown
 
-from ._coresight import Deformatter
+from ._coresight import Deformatter, Probe
 from ._flow import Flow
 from ._packets import Packets
 from ._program import InstructionTable
 from ._records import Records
 from .code import Code
-from .etmv3 import Setting
 from .image import TracedImage
 from .packets import PacketKind
 from .records import Record
-from .snapshot import CapturedBuffer, Source, TraceSnapshot
+from .snapshot import CapturedBuffer, Setting, Source, Style, TraceSnapshot
 
 __all__ = ["Capture", "Stream", "StreamPlaces", "StreamStatistics"]
 
@@ -42,6 +41,10 @@ _SYNCHRONISED = 1 << 14
 """Bytes of a stream among which there is an A-sync. The trace unit writes one every 1,024 unless told otherwise."""
 
 _FRAME = 16
+_NAMED = 12
+"""The most things that are named as left out; further ones are counted."""
+_SESSION = 8
+"""The lowest bit of a session's number in the ID of a stream."""
 
 
 def _shown(name: str) -> str:
@@ -111,7 +114,8 @@ class Stream:
             raise ValueError(source)
         self.source, self.image = source, image
         self.program = program
-        self.id: int = source.stream
+        self.id: int = source.session << _SESSION | source.stream
+        """The trace ID; above its 7 bits and one of zero, the number of the session."""
         self.setting: Setting = source.setting
         self.places = StreamPlaces()
         self.begins = False
@@ -119,7 +123,7 @@ class Stream:
 
     def pieces(self) -> Iterator[bytes | int]:
         """Yield the stream's bytes; a number stands where bytes are missing."""
-        deformatter = Deformatter()
+        deformatter = _deformatter(self.source.buffer)
         self.places, self.begins = StreamPlaces(), False
         first = True
         for chunk in _chunks(self.source.buffer):
@@ -127,7 +131,7 @@ class Stream:
                 yield chunk
                 continue
             for stream, data, places in deformatter.feed(chunk):
-                if stream == self.id:
+                if stream == self.source.stream:
                     if data:
                         self.places.add(places)
                     yield data or places[0]
@@ -171,14 +175,7 @@ class Stream:
             raise HeadwayError(
                 f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
             )
-        return Flow(
-            self.program,
-            cycle_accurate=self.setting.cycle_accurate,
-            branch_broadcast=self.setting.branch_broadcast,
-            counted_through_overflow=self.setting.counted_through_overflow,
-            threads=self.setting.context_bytes > 0,
-            confined=confined,
-        )
+        return self.setting.flow(self.program, confined=confined)
 
     def _decode(self, flow: Flow, most: int | None = None) -> Iterator[Records]:
         """Yield the records of the stream, or of about its first ``most`` bytes, in blocks."""
@@ -207,7 +204,8 @@ class Stream:
         """Check that the beginning of the stream is a trace of this setting. Raises HeadwayError if it is not."""
         found = self.statistics(_TRIED)
         noise = found.packets.get(PacketKind.NOISE, 0)
-        says = f"stream {self.id:#x} is no ETMv3 trace as the registers of {_shown(self.source.name)} describe it"
+        what = f"{self.setting.protocol} trace as the registers of {_shown(self.source.name)} describe it"
+        says = f"stream {self.id:#x} is no {what}"
         if found.size > _SYNCHRONISED and PacketKind.ALIGNMENT not in found.packets:
             raise HeadwayError(f"{says}: there is no A-sync in {found.size} bytes; check the snapshot")
         if noise * 4 > found.size:
@@ -230,46 +228,51 @@ class Stream:
 
 
 class Capture:
-    """A snapshot and its streams. ``left_out`` names the streams in its buffers that cannot be decoded."""
+    """A snapshot and its streams. ``left_out`` says what of it is not decoded, and why."""
 
     def __init__(self, snapshot: TraceSnapshot, images: Iterable[str] = ()) -> None:
         images = tuple(images)
         self.snapshot = snapshot
         self.streams: dict[int, Stream] = {}
-        sizes = {
-            buffer.name: _sizes(buffer)
-            for buffer in {source.buffer.name: source.buffer for source in snapshot.sources}.values()
-        }
+        buffers = {source.buffer.name: source.buffer for source in snapshot.sources}
+        contents = {name: _contents(buffer) for name, buffer in buffers.items()}
         cores: dict[str | None, tuple[TracedImage, InstructionTable]] = {}
-        silent = []
+        silent, notes = list[str](), list[str]()
         self.others: dict[int, str] = {}
         for source in snapshot.sources:
-            present = source.stream is not None and (
-                sizes[source.buffer.name].get(source.stream, 0) or not source.buffer.formatted
-            )
-            if source.setting is None:
-                if present and source.stream is not None:
-                    self.others[source.stream] = (
-                        f"stream {source.stream:#x} of {_shown(source.name)} ({_shown(source.kind)})"
-                    )
-            elif not present:
-                silent.append(f"{_shown(source.name)} ({source.stream:#x})")
+            content = contents[source.buffer.name]
+            present = not source.buffer.formatted or source.stream is None or content.sizes.get(source.stream, 0)
+            if content.problem:
+                continue
+            if not present:
+                silent.append(source.words)
+            elif source.setting is None:
+                notes.append(f"{source.words} ({_undecoded(source)})")
+                if source.stream is not None:
+                    self.others[source.session << _SESSION | source.stream] = notes[-1]
             else:
                 if source.core not in cores:
                     image = self._image(source.core, images)
-                    cores[source.core] = image, InstructionTable(Code(image.read).look, image.spans)
+                    spans = [(start, end) for start, end in image.spans if end <= 1 << 32]
+                    cores[source.core] = image, InstructionTable(Code(image.read).look, spans)
+                    if not images:
+                        absent = snapshot.absent(source.core)
+                        notes += [f"the memory dump {_shown(name)} (it is not there)" for name in absent]
                 stream = Stream(source, *cores[source.core])
-                if stream.id in self.streams:
-                    raise HeadwayError(
-                        f"two sources of {str(snapshot.path)!a} have the trace ID {stream.id:#x}: give each its own"
-                    )
                 self.streams[stream.id] = stream
-        self.left_out = f"left out, as only ETMv3 is decoded: {', '.join(self.others.values())}" if self.others else ""
+        problems = [content.problem for content in contents.values() if content.problem]
         if not self.streams:
-            why = self.left_out or (
-                f"nothing is in the buffer of {', '.join(silent)}" if silent else "it has no trace source"
+            why = "; ".join(notes[:_NAMED]) or (
+                f"nothing is in the buffer of {', '.join(silent[:_NAMED])}" if silent else "it has no trace source"
             )
-            raise HeadwayError(f"{str(snapshot.path)!a} has no ETMv3 stream to decode: {why}")
+            raise HeadwayError(
+                problems[0]
+                if problems and not notes
+                else f"{str(snapshot.path)!a} has no stream that can be decoded: {why}"
+            )
+        notes += problems
+        more = f", and {len(notes) - _NAMED} more" if len(notes) > _NAMED else ""
+        self.left_out = f"left out: {', '.join(notes[:_NAMED])}{more}" if notes else ""
 
     @classmethod
     def open(cls, path: str, images: Iterable[str] = ()) -> Capture:
@@ -293,12 +296,10 @@ class Capture:
         ids = list(ids)
         for number in ids:
             if number in self.others:
-                raise SelectionError(f"{self.others[number]} uses another protocol: only ETMv3 is decoded")
+                raise SelectionError(f"not decoded: {self.others[number]}")
             if number not in self.streams:
                 have = ", ".join(f"{known:#x}" for known in self.streams)
-                raise SelectionError(
-                    f"there is no ETMv3 stream {number:#x} in {str(self.snapshot.path)!a}: there are {have}"
-                )
+                raise SelectionError(f"there is no stream {number:#x} in {str(self.snapshot.path)!a}: there are {have}")
         return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
 
 
@@ -318,9 +319,16 @@ def _chunks(buffer: CapturedBuffer) -> Iterator[bytes]:
                 raise HeadwayError(f"{str(path)!a} cannot be read ({error.strerror})") from None
 
 
-def _sizes(buffer: CapturedBuffer) -> dict[int, int]:
-    """Return the number of bytes of each trace ID in the buffer. Raises HeadwayError if the buffer holds no trace."""
-    deformatter, sizes, total = Deformatter(), dict[int, int](), 0
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """The number of bytes of each trace ID in a buffer, and a sentence if the buffer holds no trace."""
+
+    sizes: dict[int, int]
+    problem: str = ""
+
+
+def _contents(buffer: CapturedBuffer) -> _Contents:
+    deformatter, sizes, total = _deformatter(buffer), dict[int, int](), 0
     for chunk in _chunks(buffer):
         total += len(chunk)
         if buffer.formatted:
@@ -328,8 +336,17 @@ def _sizes(buffer: CapturedBuffer) -> dict[int, int]:
                 sizes[stream] = sizes.get(stream, 0) + len(data)
     words = ", ".join(ascii(str(path)) for path in buffer.paths)
     if not total:
-        raise HeadwayError(f"{words} is empty: there is no trace in it")
+        return _Contents(sizes, f"{words} is empty: there is no trace in it")
     if buffer.formatted and not any(sizes.get(number) for number in range(1, 0x70)):
         what = "is shorter than one frame of 16 bytes" if total < _FRAME else "has no frames with trace"
-        raise HeadwayError(f"{words} {what}: it is not CoreSight trace, or was cut off")
-    return sizes
+        return _Contents(sizes, f"{words} {what}: it is not CoreSight trace, or was cut off")
+    return _Contents(sizes)
+
+
+def _deformatter(buffer: CapturedBuffer) -> Deformatter | Probe:
+    return Probe() if buffer.style is Style.PROBE else Deformatter()
+
+
+def _undecoded(source: Source) -> str:
+    """Return why a source is not decoded."""
+    return f"{_shown(source.protocol)} is not decoded" if source.protocol else "no device file describes it"

@@ -91,16 +91,16 @@ class TracedImage:
     def add_file(self, text: str) -> None:
         """Add ``FILE`` (an ELF program or a System.map) or ``FILE@ADDRESS`` (a dump). Raises HeadwayError."""
         name, at, number = text.rpartition("@")
-        if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", number) and int(number, 0) < 1 << 32:
+        if at and re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19}", number) and int(number, 0) < 1 << 64:
             start, data = int(number, 0), read_file(Path(name), "a memory dump", _MAX_FILE)
-            if start + len(data) > 1 << 32:
+            if start + len(data) >= 1 << 64:
                 raise HeadwayError(
-                    f"the dump {name!a} of {len(data)} bytes goes beyond 4 GiB at {start:#x}: check the address"
+                    f"the dump {name!a} of {len(data)} bytes goes beyond 64 bits at {start:#x}: check the address"
                 )
             self.add(start, data)
             return
         if at and Path(name).is_file() and not Path(text).exists():
-            raise HeadwayError(f"{number[:40]!a} is no address for the dump {name!a}: give one from 0 to 0xffffffff")
+            raise HeadwayError(f"{number[:40]!a} is no address for the dump {name!a}: give one of at most 64 bits")
         data = read_file(Path(text), "a program image", _MAX_FILE)
         if data.startswith(b"\x7fELF"):
             self._add_elf(data, ascii(text))

@@ -2,7 +2,10 @@
 
 ``snapshot.ini`` names the files of the devices and ``trace.ini``. That file says which file holds which buffer, which
 source writes into which buffer, and which core a source traces. Every file is untrusted: sizes are limited, names must
-stay inside the folder, and anything missing or impossible is reported in one sentence.
+stay inside the folder, and anything missing or impossible is reported in one sentence. A snapshot may name more than it
+has: sources without a device file, and memory dumps that are not there, are kept by their names.
+
+A snapshot of several sessions has a buffer and a source for each. The sources of all sessions have the same trace ID.
 
 Source: the snapshot format of Arm DS-5 as "CoreSight Access Library" writes it (docs/specs/ABI of OpenCSD).
 """
@@ -11,45 +14,94 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 
 from headway.errors import HeadwayError
 from headway.files import read_file
 from headway.values import shown
 
-from .etmv3 import Setting
+from . import etmv3
 from .image import TracedImage
 
-__all__ = ["CapturedBuffer", "Source", "TraceSnapshot"]
+__all__ = ["CapturedBuffer", "Setting", "Source", "Style", "TraceSnapshot"]
+
+Setting = etmv3.Setting
+"""The setting of a trace unit whose protocol is decoded."""
 
 _MAX_INI = 1 << 20
 _MAX_DUMP = 1 << 30
 _MAX_DEVICES = 4096
 _LONGEST_NAME, _LONGEST_VALUE = 255, 4096
-_ETMV3 = re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE)
+_PROTOCOLS = {
+    "ETMv3": re.compile(r"ETM-?v?3(\.\d+)?", re.IGNORECASE),
+    "PTM": re.compile(r"(PTM|PFT)-?v?[\d.]*", re.IGNORECASE),
+    "ETMv4": re.compile(r"ETM-?v?4(\.\d+)?", re.IGNORECASE),
+    "ETE": re.compile(r"ETE[\d.]*", re.IGNORECASE),
+    "STM": re.compile(r"STM[-\w.]*", re.IGNORECASE),
+    "ITM": re.compile(r"ITM[-\w.]*", re.IGNORECASE),
+}
+"""The protocols, by the types that a device file gives to their sources."""
+_ID_REGISTERS = (
+    ("ETMTRACEIDR", 0),
+    ("TRCTRACEIDR", 0),
+    ("STMTCSR", 16),
+    ("ITM_CTRL", 16),
+    ("ITM_TCR", 16),
+    ("ITMTCR", 16),
+)
+"""The registers that have the trace ID, each with the number of its lowest bit."""
+
+
+class Style(Enum):
+    """The form of a buffer."""
+
+    FRAMES = "coresight"
+    """Frames of 16 bytes, which several sources share."""
+    PROBE = "dstream_coresight"
+    """The same with synchronisation packets in between, in blocks, as a DSTREAM unit stores them."""
+    RAW = "source_data"
+    """The bytes of one source."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedBuffer:
-    """A trace buffer and its files. ``formatted`` tells whether it is in frames that several sources share."""
+    """A trace buffer, its files and its form."""
 
     name: str
     paths: tuple[Path, ...]
-    formatted: bool
+    style: Style
+
+    @property
+    def formatted(self) -> bool:
+        """Whether the buffer is in frames that several sources share."""
+        return self.style is not Style.RAW
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A trace source. ``setting`` is None if it is not ETMv3; ``stream`` is its trace ID, None if that is unknown."""
+    """A trace source. ``setting`` is None if it is not decoded; ``stream`` is its trace ID, None if that is unknown.
+
+    ``protocol`` is the name of its protocol, or the type in its device file if that is no known one, or "" if no device
+    file describes the source. ``session`` counts the earlier sources that have the same trace ID in other buffers.
+    """
 
     name: str
-    kind: str
+    protocol: str
     stream: int | None
     buffer: CapturedBuffer
     core: str | None
     setting: Setting | None
+    session: int = 0
+
+    @property
+    def words(self) -> str:
+        """The source in words, with its trace ID where that is known."""
+        name = self.name[:60]
+        return name if self.stream is None else f"stream {self.stream:#x} of {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +133,45 @@ class TraceSnapshot:
             devices[device.value("device", "name")] = device
         trace = _Ini(path, top.value("trace", "metadata"))
         buffers = _buffers(path, trace)
-        cores = {source: core for core, source in trace.section("core_trace_sources", needed=False).items()}
-        sources = []
-        for name, buffer in trace.section("source_buffers").items():
-            if name not in devices:
-                raise HeadwayError(
-                    f"{trace.words} has a source {shown(name)} that no device file describes: add it to device_list"
-                )
-            if buffer not in buffers:
-                raise HeadwayError(f"{trace.words} has no buffer {shown(buffer)}, into which {shown(name)} writes")
-            sources.append(_source(name, devices[name], buffers[buffer], cores.get(name)))
         dumps = {name: _dumps(path, device) for name, device in devices.items() if device.kind == "core"}
+        cores = {source: core for core, source in trace.pairs("core_trace_sources")}
+        only = next(iter(dumps)) if len(dumps) == 1 else None
+        sources, sessions = list[Source](), Counter[int]()
+        for name, file in trace.section("source_buffers").items():
+            if file not in buffers:
+                raise HeadwayError(f"{trace.words} has no buffer {shown(file)}, into which {shown(name)} writes")
+            buffer, core = buffers[file], cores.get(name, only)
+            source = (
+                _source(name, devices[name], buffer, core)
+                if name in devices
+                else Source(name, "", None, buffer, core, None)
+            )
+            if source.stream is not None:
+                if any(one.stream == source.stream and one.buffer == buffer for one in sources):
+                    raise HeadwayError(
+                        f"two sources of {str(path)!a} have the trace ID {source.stream:#x}: give each its own"
+                    )
+                stream = source.stream
+                source = replace(source, session=sessions[stream])
+                sessions[stream] += 1
+            sources.append(source)
         return cls(path, tuple(sources), dumps)
 
+    def absent(self, core: str | None) -> list[str]:
+        """Return the names of the core's memory dumps that are not there."""
+        return sorted({path.name for _, path, _, _ in self.dumps.get(core or "", ()) if not path.exists()})
+
     def image(self, core: str | None) -> TracedImage:
-        """Return the dumped memory of a core. Raises HeadwayError."""
-        image = TracedImage()
-        for address, path, offset, length in self.dumps.get(core or "", ()):
+        """Return the dumped memory of a core, without dumps that are not there, if others are. Raises HeadwayError."""
+        image, dumps = TracedImage(), self.dumps.get(core or "", ())
+        there = [dump for dump in dumps if dump[1].exists()] or dumps
+        for address, path, offset, length in there:
             data = read_file(path, "a memory dump", _MAX_DUMP)
             data = data[offset:] if length is None else data[offset : offset + length]
             if not data:
                 raise HeadwayError(f"{str(path)!a} has nothing at its byte {offset}: the dump is empty or cut off")
+            if address + len(data) >= 1 << 64:
+                raise HeadwayError(f"{str(path)!a} goes beyond 64 bits at {address:#x}: export the snapshot again")
             image.add(address, data)
         return image
 
@@ -115,8 +185,11 @@ class _Ini:
         data = read_file(path, "a file of a snapshot", _MAX_INI)
         parser = configparser.ConfigParser(interpolation=None, strict=False, default_section="\0", delimiters=("=",))
         parser.optionxform = str  # type: ignore[assignment,method-assign]
+        self._lines = list[str]()
         try:
-            parser.read_string(data.decode("utf-8-sig"))
+            text = data.decode("utf-8-sig")
+            parser.read_string(text)
+            self._lines = text.splitlines()
         except (configparser.Error, ValueError) as error:
             line = getattr(error, "lineno", None)
             where = f" (line {line})" if line else ""
@@ -148,23 +221,36 @@ class _Ini:
         self._checked[name] = found
         return found
 
+    def pairs(self, name: str) -> Iterator[tuple[str, str]]:
+        """Yield each (key, value) of a section, where keys may be repeated."""
+        self.section(name, needed=False)  # check them
+        within = False
+        for line in self._lines:
+            line = line.strip()
+            if line.startswith("["):
+                within = line == f"[{name}]"
+            elif within and "=" in line and not line.startswith((";", "#")):
+                key, _, value = line.partition("=")
+                yield key.strip(), value.strip()
+
     def value(self, section: str, key: str) -> str:
         for found, value in self.section(section).items():
             if found.lower() == key.lower() and value:
                 return value
         raise HeadwayError(f"{self.words} has no {key} in {_quoted(section)}: export the snapshot again")
 
-    def number(self, section: str, key: str, default: int | None = None) -> int:
-        """Return a number of 32 bits. The key of a register may be followed by its number in brackets."""
+    def number(self, section: str, key: str, default: int | None = None, *, bits: int = 32) -> int:
+        """Return a number of so many bits. The key of a register may be followed by its number in brackets."""
         for found, value in self.section(section).items():
             if found.partition("(")[0].strip().lower() == key.lower():
                 try:
                     number = int(value, 0)
                 except ValueError:
                     number = -1
-                if not 0 <= number < 1 << 32:
+                if not 0 <= number < 1 << bits:
                     raise HeadwayError(
-                        f"{self.words} has {ascii(value)[:40]} as {key} in {_quoted(section)}: give a number of 32 bits"
+                        f"{self.words} has {ascii(value)[:40]} as {key} in {_quoted(section)}: "
+                        f"give a number of {bits} bits"
                     )
                 return number
         if default is None:
@@ -187,35 +273,43 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _buffers(folder: Path, trace: _Ini) -> dict[str, CapturedBuffer]:
     buffers = {}
-    for section in trace.value("trace_buffers", "buffers").split(","):
-        section = section.strip()
+    for section in filter(None, map(str.strip, trace.value("trace_buffers", "buffers").split(","))):
         name = trace.value(section, "name")
         style = trace.value(section, "format").lower()
-        if style not in ("coresight", "source_data"):
-            raise HeadwayError(
-                f"{trace.words} has a buffer of the format {shown(style)}: only coresight and source_data are known"
-            )
+        if style not in {known.value for known in Style}:
+            known = ", ".join(known.value for known in Style)
+            raise HeadwayError(f"{trace.words} has a buffer of the format {shown(style)}: the known ones are {known}")
         paths = tuple(_inside(folder, file.strip()) for file in trace.value(section, "file").split(","))
-        buffers[name] = CapturedBuffer(name, paths, style == "coresight")
+        buffers[name] = CapturedBuffer(name, paths, Style(style))
     return buffers
 
 
 def _source(name: str, device: _Ini, buffer: CapturedBuffer, core: str | None) -> Source:
     kind = device.value("device", "type")
-    if not _ETMV3.fullmatch(kind):
-        stream = device.number("regs", "ETMTRACEIDR", -1) if "regs" in device.sections else -1
-        return Source(name, kind, stream & 0x7F if stream >= 0 else None, buffer, core, None)
-    registers = [device.number("regs", key) for key in ("ETMCR", "ETMIDR", "ETMCCER")]
-    stream = device.number("regs", "ETMTRACEIDR") & 0x7F
-    return Source(name, kind, stream, buffer, core, Setting.from_registers(*registers))
+    protocol = next((protocol for protocol, types in _PROTOCOLS.items() if types.fullmatch(kind)), kind)
+    if protocol == "ETMv3":
+        registers = [device.number("regs", key) for key in ("ETMCR", "ETMIDR", "ETMCCER")]
+        stream = device.number("regs", "ETMTRACEIDR") & 0x7F
+        return Source(name, protocol, stream, buffer, core, Setting.from_registers(*registers))
+    return Source(name, protocol, _trace_id(device), buffer, core, None)
+
+
+def _trace_id(device: _Ini) -> int | None:
+    """Return the trace ID that the registers of a source show, or None."""
+    if "regs" in device.sections:
+        for register, bit in _ID_REGISTERS:
+            value = device.number("regs", register, -1)
+            if value >= 0:
+                return value >> bit & 0x7F
+    return None
 
 
 def _dumps(folder: Path, device: _Ini) -> tuple[tuple[int, Path, int, int | None], ...]:
     found = []
     for section in device.sections:
-        if re.fullmatch(r"dump\d*", section):
+        if section.startswith("dump"):
             length = device.number(section, "length", 0)
-            place = device.number(section, "address"), _inside(folder, device.value(section, "file"))
+            place = device.number(section, "address", bits=64), _inside(folder, device.value(section, "file"))
             found.append((*place, device.number(section, "offset", 0), length or None))
     return tuple(found)
 

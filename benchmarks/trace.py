@@ -145,7 +145,11 @@ def _without_each_frame(data: bytes) -> Iterator[bytes]:
 
 
 def _damage(folder: Path, buffer: bytes) -> None:
-    streams = Capture.open(str(folder)).streams
+    streams = {
+        number: stream
+        for number, stream in Capture.open(str(folder)).streams.items()
+        if stream.setting.protocol == "ETMv3"
+    }
 
     def decoded(data: bytes) -> Decoded:
         (folder / "cstrace.bin").write_bytes(data)

@@ -12,6 +12,7 @@ NAMES: tuple[str, ...] = (
     "hwt",
     "coresight",
     "etmv3",
+    "ptm",
     "snapshot",
     "elf",
     "dwarf",

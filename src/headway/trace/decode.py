@@ -20,6 +20,7 @@ from ._coresight import Deformatter, Probe
 from ._flow import Flow
 from ._packets import Packets
 from ._program import InstructionTable
+from ._ptm_flow import PtmFlow
 from ._records import Records
 from .code import Code
 from .image import TracedImage
@@ -169,7 +170,7 @@ class Stream:
         found = sum(len(block.instructions()) for block in self._decode(flow, _TRIED))
         return _Trial(found, flow.stretches, flow.contradictions, flow.left, flow.visited)
 
-    def _flow(self, *, confined: bool) -> Flow:
+    def _flow(self, *, confined: bool) -> Flow | PtmFlow:
         if not self.image.spans:
             core = f"core {_shown(self.source.core)}" if self.source.core else f"source {_shown(self.source.name)}"
             raise HeadwayError(
@@ -177,22 +178,22 @@ class Stream:
             )
         return self.setting.flow(self.program, confined=confined)
 
-    def _decode(self, flow: Flow, most: int | None = None) -> Iterator[Records]:
+    def _decode(self, flow: Flow | PtmFlow, most: int | None = None) -> Iterator[Records]:
         """Yield the records of the stream, or of about its first ``most`` bytes, in blocks."""
         parser = self.setting.parser()
         for piece in self.pieces():
             if isinstance(piece, int):
-                yield flow.feed(parser.lost())
+                yield from _followed(flow, parser.lost())
                 flow.lost(piece)
                 continue
             if self.begins:
                 flow.begins()
-            yield flow.feed(parser.feed(piece))
+            yield from _followed(flow, parser.feed(piece))
             if most is not None:
                 most -= len(piece)
                 if most <= 0:
                     break
-        yield flow.feed(parser.finish())
+        yield from _followed(flow, parser.finish())
         yield flow.finish()
 
     def records(self) -> Iterator[Record]:
@@ -301,6 +302,13 @@ class Capture:
                 have = ", ".join(f"{known:#x}" for known in self.streams)
                 raise SelectionError(f"there is no stream {number:#x} in {str(self.snapshot.path)!a}: there are {have}")
         return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
+
+
+def _followed(flow: Flow | PtmFlow, packets: Packets) -> Iterator[Records]:
+    """Yield the records of the packets, in blocks that are not large however much the packets stand for."""
+    yield flow.feed(packets)
+    while isinstance(flow, PtmFlow) and flow.waiting:
+        yield flow.more()
 
 
 def _chunks(buffer: CapturedBuffer) -> Iterator[bytes]:

@@ -24,12 +24,12 @@ from headway.errors import HeadwayError
 from headway.files import read_file
 from headway.values import shown
 
-from . import etmv3
+from . import etmv3, ptm
 from .image import TracedImage
 
 __all__ = ["CapturedBuffer", "Setting", "Source", "Style", "TraceSnapshot"]
 
-Setting = etmv3.Setting
+Setting = etmv3.Setting | ptm.Setting
 """The setting of a trace unit whose protocol is decoded."""
 
 _MAX_INI = 1 << 20
@@ -287,10 +287,11 @@ def _buffers(folder: Path, trace: _Ini) -> dict[str, CapturedBuffer]:
 def _source(name: str, device: _Ini, buffer: CapturedBuffer, core: str | None) -> Source:
     kind = device.value("device", "type")
     protocol = next((protocol for protocol, types in _PROTOCOLS.items() if types.fullmatch(kind)), kind)
-    if protocol == "ETMv3":
+    if protocol in ("ETMv3", "PTM"):
         registers = [device.number("regs", key) for key in ("ETMCR", "ETMIDR", "ETMCCER")]
         stream = device.number("regs", "ETMTRACEIDR") & 0x7F
-        return Source(name, protocol, stream, buffer, core, Setting.from_registers(*registers))
+        setting: type[Setting] = etmv3.Setting if protocol == "ETMv3" else ptm.Setting
+        return Source(name, protocol, stream, buffer, core, setting.from_registers(*registers))
     return Source(name, protocol, _trace_id(device), buffer, core, None)
 
 

@@ -1,0 +1,60 @@
+# The C interface of the walk from waypoint to waypoint, for the flows of protocols.
+cimport cython
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from headway.trace._program cimport Code, InstructionTable, Place
+from headway.trace._records cimport Records, Row
+
+cdef struct Lacuna:        # a gap that has not ended
+    bint open
+    uint8_t why
+    bint lost              # its length is not known
+    uint64_t index, cycles
+
+cdef struct Return:        # an entry of the return stack
+    uint64_t address
+    uint8_t isa
+
+@cython.final
+cdef class Walk:
+    cdef InstructionTable program
+    cdef bint counted, threads, stack
+    cdef uint32_t barriers     # bit n: barriers of kind n are waypoints
+    cdef Row* rows
+    cdef size_t used, room
+    cdef Place place
+    cdef uint64_t cycle, pending
+    cdef uint32_t epoch, thread
+    cdef Lacuna gap
+    cdef Return returns[16]
+    cdef size_t calls, top
+    cdef bint links            # the branch whose target comes next is a call, and returns to `link`
+    cdef uint64_t link
+    cdef size_t first          # rows before the instructions since the last waypoint
+    cdef bint trial            # the address is not certain yet
+    cdef size_t mark, proved   # rows before the trial, and atoms that fit since
+    cdef Lacuna before         # the gap that goes on if it fails
+    cdef uint64_t began        # the cycle at which it began
+    cdef readonly uint64_t stretches, contradictions
+    cdef Records give(self, bint last)
+    cdef Row* add(self, uint8_t sort, uint64_t index) except NULL
+    cdef int elapse(self, uint64_t cycles) except -1
+    cdef int lose(self, uint8_t why, uint64_t index) except -1
+    cdef int open_gap(self, uint8_t why, uint64_t index) except -1
+    cdef int close_gap(self, uint64_t end) except -1
+    cdef int contradict(self, uint64_t index) except -1
+    cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1
+    cdef int roll_back(self) except -1
+    cdef bint stops(self, Code* code) noexcept
+    cdef int passes(self, Code* code, uint64_t index) except -1
+    cdef int run(self, Code** at, uint64_t index) except -1
+    cdef bint reach(self, Code** at, uint64_t index) except -1
+    cdef int refuse(self, uint64_t index) except -1
+    cdef int take(self, Code* code, bint executed, uint64_t index) except -1
+    cdef int atom(self, bint executed, uint64_t index) except -1
+    cdef int indirect(self, bint broadcast, uint64_t index) except -1
+    cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1
+    cdef int push(self, uint64_t address, uint8_t isa) except -1
+    cdef bint pop(self) except -1
+    cdef int stamp(self, uint64_t time, uint64_t index) except -1
+    cdef int taken(self, uint32_t number, uint64_t address, uint64_t index) except -1

@@ -1,0 +1,353 @@
+"""The walk of a program from waypoint to waypoint, for protocols that trace only these (PTM, ETMv4, ETE).
+
+A waypoint is an instruction that can change the flow, or a barrier, as the protocol and the unit's setting say. An atom
+tells whether the next one was executed. All instructions before it are those of the image. So the trace and the image
+must agree:
+
+* a waypoint without a condition cannot have failed it;
+* an address comes where the program branches indirectly, and only there;
+* an address that is repeated for synchronisation is the one that the walk has reached.
+
+Where they disagree, a gap begins, until the next address. An address that may be wrong (because it was completed from
+bits that came before damage) is on trial: what follows from it becomes records only once the walk has come to an
+indirect branch just when the trace says so. If the trial fails, the gap goes on.
+
+Cycles are known at waypoints. An instruction before a waypoint has the cycle at which the waypoint before it was done,
+and 0 cycles.
+"""
+
+cimport cython
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memmove, memset
+
+from headway.trace._packets cimport A64, THUMB
+from headway.trace._program cimport (
+    ABSENT, AWAITING, DIRECT, HERE, IT, NOWHERE, PLAIN, RETURNS, Code, InstructionTable, Place,
+)
+from headway.trace._records cimport (
+    CONTRADICTION, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
+)
+
+DEF LONGEST_RUN = 4096   # instructions without a waypoint; more are no program
+DEF RETURN_STACK = 16    # entries of the return stack, as many as a decoder can need
+DEF PROOF = 3            # atoms that fit before an indirect branch, so that an address on trial is certain
+DEF HELD = 1 << 14       # rows that a trial may hold back
+
+
+@cython.final
+cdef class Walk:
+    """The walk of one stream through its program.
+
+    ``barriers`` has bit n set if barriers of kind n (`code.BARRIER`) are waypoints. ``stack``: an executed indirect
+    branch without an address goes to the address on top of the return stack.
+    """
+
+    def __init__(self, InstructionTable program not None, *, counted, threads, stack, barriers):
+        self.program, self.counted, self.threads = program, counted, threads
+        self.stack, self.barriers = stack, barriers
+        self.gap.open, self.gap.why = True, UNSYNCHRONISED
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    cdef Records give(self, bint last):
+        """Return all final rows: all, but those that a trial or a gap may still change."""
+        cdef size_t n = self.used
+        if self.trial:
+            if last:
+                self.roll_back()
+                n = self.used
+            elif self.used - self.mark > HELD:
+                self.trial = False
+            else:
+                n = self.mark
+        if not last and n and n == self.used and self.rows[n - 1].sort == GAP:
+            n -= 1  # it may go on
+        cdef Records found = Records()
+        found.threads = self.threads
+        found.data = <Row*>malloc((n + 1) * sizeof(Row))
+        if found.data == NULL:
+            raise MemoryError
+        found.size = n
+        if n:  # else there may be no rows yet, and memmove takes no NULL
+            memmove(found.data, self.rows, n * sizeof(Row))
+            memmove(self.rows, self.rows + n, (self.used - n) * sizeof(Row))
+        self.used -= n
+        if self.trial:
+            self.mark -= n
+        return found
+
+    cdef Row* add(self, uint8_t sort, uint64_t index) except NULL:
+        cdef Row* row
+        if self.used == self.room:
+            self.room = self.room * 2 if self.room else 1024
+            row = <Row*>realloc(self.rows, self.room * sizeof(Row))
+            if row == NULL:
+                raise MemoryError
+            self.rows = row
+        row = &self.rows[self.used]
+        self.used += 1
+        memset(row, 0, sizeof(Row))
+        row.sort, row.index, row.cycle = sort, index, self.cycle
+        row.epoch, row.thread, row.counted = self.epoch, self.thread, self.counted
+        return row
+
+    # Time and gaps
+
+    cdef int elapse(self, uint64_t cycles) except -1:
+        """Let cycles pass. They belong to the next waypoint, or to the gap."""
+        self.cycle += cycles
+        if self.gap.open:
+            self.gap.cycles += cycles
+        else:
+            self.pending += cycles
+        return 0
+
+    cdef int lose(self, uint8_t why, uint64_t index) except -1:
+        """Begin a part in which neither address nor time are known."""
+        if self.trial:
+            self.roll_back()
+        self.open_gap(why, index)
+        self.gap.lost = True
+        if self.cycle:
+            self.epoch += 1
+            self.cycle = 0
+        return 0
+
+    cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
+        """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
+        cdef Row* row
+        self.place.known = NOWHERE
+        self.calls = 0
+        if self.gap.open:
+            return 0
+        self.gap.open, self.gap.why, self.gap.index, self.gap.lost = True, why, index, False
+        self.gap.cycles, self.pending = self.pending, 0
+        if self.used and not self.trial and self.rows[self.used - 1].sort == GAP and self.rows[self.used - 1].why >= DAMAGE:
+            row = &self.rows[self.used - 1]
+            self.gap.why, self.gap.index, self.gap.lost = row.why, row.index, row.size
+            self.gap.cycles += row.cycles
+            self.used -= 1
+        return 0
+
+    cdef int close_gap(self, uint64_t end) except -1:
+        cdef Row* row
+        if not self.gap.open:
+            return 0
+        self.gap.open = False
+        row = self.add(GAP, self.gap.index)
+        row.end = max(end, self.gap.index)
+        row.cycles, row.why, row.size = self.gap.cycles, self.gap.why, self.gap.lost
+        return 0
+
+    cdef int contradict(self, uint64_t index) except -1:
+        """Begin a gap, because packets and program do not agree."""
+        if self.trial:
+            self.roll_back()
+            return 0
+        self.contradictions += 1
+        self.lose(CONTRADICTION, index)
+        return 0
+
+    # Places
+
+    cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1:
+        """Go on at an address of the trace. ``certain``: all its bits are known to be right."""
+        cdef bint doubted = not certain and self.gap.open and (
+            self.gap.why == DAMAGE or self.gap.why == CONTRADICTION or self.gap.why == UNSYNCHRONISED
+        )
+        if isa != A64 and isa > THUMB:
+            self.open_gap(ISA_, index)
+            return 0
+        if isa == A64 and address & 3:
+            self.contradict(index)
+            return 0
+        if doubted:
+            if self.program.code(address, isa).branching == ABSENT:
+                return 0
+            self.trial, self.mark, self.proved = True, self.used, 0
+            self.before, self.began = self.gap, self.cycle
+        self.close_gap(index)
+        self.stretches += 1
+        if self.place.known != AWAITING:
+            self.place.doubtful = 0
+        elif self.links:
+            self.push(self.link, self.place.isa)
+        self.place.address, self.place.isa, self.place.known, self.place.block = address, isa, HERE, 0
+        return 0
+
+    cdef int roll_back(self) except -1:
+        """Take back what followed from an address on trial, but the times, and go on with the gap before it."""
+        cdef size_t i, n = self.mark
+        for i in range(self.mark, self.used):
+            if self.rows[i].sort == TIME:
+                self.rows[n] = self.rows[i]
+                n += 1
+        self.used = n
+        self.gap, self.trial = self.before, False
+        self.gap.cycles += self.cycle - self.began
+        self.pending = self.calls = 0
+        self.place.known = NOWHERE
+        return 0
+
+    # Instructions
+
+    cdef bint stops(self, Code* code) noexcept:
+        """Return whether the instruction is a waypoint."""
+        if code.branching == PLAIN:
+            return code.block and self.barriers >> code.block & 1
+        return code.branching != IT
+
+    cdef int passes(self, Code* code, uint64_t index) except -1:
+        """Add the instruction at the place, which is no waypoint."""
+        cdef Row* row = self.add(INSTRUCTION, index)
+        row.address, row.size, row.cycle = self.place.address, code.size, self.cycle - self.pending
+        row.executed = UNTRACED if code.conditional or self.place.block else PASSED
+        if self.place.block:
+            self.place.block -= 1
+        if self.place.doubtful:
+            self.place.doubtful -= 1
+        if code.branching == IT:
+            self.place.block, self.place.doubtful = code.block, 0
+        self.place.address += code.size
+        return 0
+
+    cdef int run(self, Code** at, uint64_t index) except -1:
+        """Add the instructions before the next waypoint. Return 0, or why there is none."""
+        cdef int n
+        for n in range(LONGEST_RUN):
+            at[0] = self.program.code(self.place.address, self.place.isa)
+            if at[0].branching == ABSENT:
+                return IMAGE
+            if self.stops(at[0]):
+                return 0
+            self.passes(at[0], index)
+        return CONTRADICTION
+
+    cdef bint reach(self, Code** at, uint64_t index) except -1:
+        """Go to the next waypoint. Return whether that is possible; otherwise there is a gap."""
+        cdef int why
+        if self.place.known == AWAITING and not self.pop():
+            self.contradict(index)
+        if self.place.known != HERE:
+            return False
+        self.first = self.used
+        why = self.run(at, index)
+        if why == IMAGE:
+            self.open_gap(IMAGE, index)
+        elif why:
+            self.refuse(index)
+        return not why
+
+    cdef int refuse(self, uint64_t index) except -1:
+        """Take back the instructions since the last waypoint, and begin a gap."""
+        self.used = self.first
+        self.contradict(index)
+        return 0
+
+    cdef int take(self, Code* code, bint executed, uint64_t index) except -1:
+        """Add the waypoint at the place, and go to where it leads."""
+        cdef Row* row = self.add(INSTRUCTION, index)
+        cdef uint64_t after = self.place.address + code.size
+        row.address, row.size, row.executed = self.place.address, code.size, PASSED if executed else FAILED
+        row.cycles, self.pending = self.pending, 0
+        self.proved += 1
+        if self.place.block:
+            self.place.block -= 1
+        if self.place.doubtful:
+            self.place.doubtful -= 1
+        self.place.address = after
+        if not executed or code.branching == PLAIN:
+            return 0
+        if code.branching == DIRECT:
+            if code.block:
+                self.push(after, self.place.isa)
+            self.place.address, self.place.isa, self.place.block = code.target, code.target_isa, 0
+        else:
+            self.links, self.link = code.block, after
+            self.place.known, self.place.block = AWAITING, 0
+            self.place.doubtful = 4 if code.branching == RETURNS else 0
+        return 0
+
+    cdef int atom(self, bint executed, uint64_t index) except -1:
+        """Go to the next waypoint, which was executed, or whose condition failed, and take it."""
+        cdef Code* code = NULL
+        if not self.reach(&code, index):
+            return 0
+        if not executed and not (code.conditional or self.place.block or self.place.doubtful) and (
+            code.branching != DIRECT or code.target != self.place.address + code.size
+        ):
+            return self.refuse(index)
+        return self.take(code, executed, index)
+
+    cdef int indirect(self, bint broadcast, uint64_t index) except -1:
+        """Take the next waypoint, an indirect branch (``broadcast``: any branch), whose target comes next."""
+        cdef Code* code = NULL
+        if not self.reach(&code, index):
+            return 0
+        if code.branching == PLAIN or code.branching == DIRECT and not broadcast:
+            return self.refuse(index)
+        self.take(code, True, index)
+        if self.trial and self.proved >= PROOF:
+            self.trial = False
+        return 0
+
+    cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1:
+        """Go to an address, without a branch on the way. ``inclusive``: the instruction there was executed, too."""
+        cdef Code* code
+        cdef size_t first = self.used
+        cdef int n
+        if self.place.known != HERE:
+            return 0
+        for n in range(LONGEST_RUN):
+            if not inclusive and self.place.address == address:
+                return 0
+            code = self.program.code(self.place.address, self.place.isa)
+            if code.branching == ABSENT:
+                self.open_gap(IMAGE, index)
+                return 0
+            if inclusive and self.place.address == address:
+                self.passes(code, index)
+                return 0
+            if self.stops(code) and code.branching != PLAIN:
+                break
+            self.passes(code, index)
+        self.used = first
+        self.contradict(index)
+        return 0
+
+    # The return stack
+
+    cdef int push(self, uint64_t address, uint8_t isa) except -1:
+        self.top = (self.top + 1) % RETURN_STACK
+        self.returns[self.top].address, self.returns[self.top].isa = address, isa
+        self.calls = min(self.calls + 1, <size_t>RETURN_STACK)
+        return 0
+
+    cdef bint pop(self) except -1:
+        """Go to the address on top of the return stack; return whether there is one."""
+        cdef Return found
+        if not self.stack or not self.calls:
+            return False
+        found = self.returns[self.top]
+        self.calls -= 1
+        self.top = (self.top + RETURN_STACK - 1) % RETURN_STACK
+        if self.links:
+            self.push(self.link, self.place.isa)
+        self.place.address, self.place.isa, self.place.known = found.address, found.isa, HERE
+        return True
+
+    # Other records
+
+    cdef int stamp(self, uint64_t time, uint64_t index) except -1:
+        """Add a time of the common clock."""
+        cdef Row* row = self.add(TIME, index)
+        row.cycles = time
+        return 0
+
+    cdef int taken(self, uint32_t number, uint64_t address, uint64_t index) except -1:
+        """Add an exception, which continues at an address."""
+        cdef Row* row = self.add(TAKEN, index)
+        row.address, row.thread = address, number
+        return 0

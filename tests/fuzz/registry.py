@@ -13,6 +13,7 @@ NAMES: tuple[str, ...] = (
     "coresight",
     "etmv3",
     "ptm",
+    "etmv4",
     "snapshot",
     "elf",
     "dwarf",

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.trace.common import in_common
 
 from headway.errors import HeadwayError
 from headway.trace.decode import Capture, Stream
@@ -30,6 +31,15 @@ pytestmark = [
 ]
 ROOT = Path(FOLDER or ".").absolute()
 SNAPSHOTS = sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("snapshots*/*/snapshot.ini"))
+OTHERWISE = {
+    "snapshots/juno_r1_1": "its dump is not the program that ran: branches without a condition failed it",
+    "snapshots/juno-ret-stck": "returns in code that is in no dump make the return stack unknown",
+    "snapshots-ete/ete_ip": "an indirect branch has no address; OpenCSD goes on behind it, up to the next exception",
+    "snapshots-ete/ete_spec_2": "an atom comes after an exception without an address; OpenCSD goes on where it returns",
+}
+"""The captures of which OpenCSD decodes more than is certain, and why."""
+MISDECLARED = "snapshots-ete/infrastructure"
+"""A capture of an ETMv4, declared to be of an ETE: OpenCSD loses its place at packets that an ETE cannot send."""
 _RANGE = re.compile(r"ID:([0-9a-f]+);.*INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\]")
 
 
@@ -42,12 +52,12 @@ def read_capture(name: str) -> dict[int, Stream]:
 
 
 @cache
-def listed(snapshot: str) -> dict[int, list[tuple[int, int]]]:
-    """The ranges of addresses, without their ends, that OpenCSD decodes of each stream."""
+def listed(snapshot: str, buffer: str) -> dict[int, list[tuple[int, int]]]:
+    """The ranges of addresses, without their ends, that OpenCSD decodes of each trace ID in a buffer."""
     if LISTER is None:
         pytest.skip("trc_pkt_lister is not installed")
     dstream = ["-dstream_format"] if "dstream" in (ROOT / snapshot / "trace.ini").read_text() else []
-    command = [LISTER, "-ss_dir", str(ROOT / snapshot), "-decode_only", "-logstdout", *dstream]
+    command = [LISTER, "-ss_dir", str(ROOT / snapshot), "-src_name", buffer, "-decode_only", "-logstdout", *dstream]
     with tempfile.TemporaryDirectory() as folder:  # it writes a log where it runs
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=120, errors="replace", cwd=folder
@@ -78,7 +88,7 @@ def test_every_snapshot_is_decoded_or_named_by_its_protocols(snapshot: str) -> N
     try:
         streams = read_capture(snapshot)
     except HeadwayError as error:
-        if not re.search(r"\((STM|ITM|ETMv4|ETE) is not decoded\)", str(error)):
+        if "(STM is not decoded)" not in str(error):
             raise
         return
     for stream in streams.values():
@@ -87,14 +97,22 @@ def test_every_snapshot_is_decoded_or_named_by_its_protocols(snapshot: str) -> N
 
 @pytest.mark.parametrize("snapshot", SNAPSHOTS)
 def test_what_opencsd_decodes_is_decoded(snapshot: str) -> None:
-    """Where a stream begins within the buffer, headway decodes more: from its first I-sync on."""
+    """Where a stream of ETMv3 or PTM begins within the buffer, headway decodes more: from its first I-sync on."""
     try:
         streams = read_capture(snapshot)
     except HeadwayError:
         pytest.skip("its protocols are not decoded")
-    for number, stream in streams.items():
-        found, wanted = decoded(stream), list(spelled_out(stream, listed(snapshot).get(number, [])))
-        assert wanted == (found[-len(wanted) :] if stream.begins else found)
+    if snapshot == MISDECLARED:
+        pytest.skip("OpenCSD loses its place in it")
+    for stream in streams.values():
+        if not stream.image.spans or stream.source.stream is None:
+            continue
+        ranges = listed(snapshot, stream.source.buffer.name).get(stream.source.stream, [])
+        found, wanted = decoded(stream), list(spelled_out(stream, ranges))
+        if snapshot in OTHERWISE:
+            assert in_common(found, wanted) >= 0.98 * len(found)
+        else:
+            assert wanted == (found[-len(wanted) :] if stream.begins else found)
 
 
 def test_a_cortex_a15_is_decoded_as_ds_5_does() -> None:

@@ -19,7 +19,23 @@ cdef enum Kind:
     RETURN = 13        # return from exception
     DATA = 14
     WAYPOINT = 15      # waypoint update (PTM)
-    KINDS = 16
+    # of ETMv4 and ETE
+    INFO = 16          # trace info
+    ON = 17            # trace on
+    ADDRESS = 18
+    RAISED = 19        # exception
+    COMMIT = 20
+    CANCELLED = 21     # cancel or mispredict
+    QUOTA = 22         # Q: so many instructions were executed
+    SOURCE = 23        # source address: the instruction there was executed
+    EVENT = 24
+    CONDITIONAL = 25   # a conditional instruction, or a result
+    LOST = 26          # overflow
+    DISCARD = 27
+    TRANSACTION = 28
+    INSTRUMENTATION = 29
+    MARKER = 30        # timestamp marker
+    KINDS = 31
 
 cdef enum Has:
     COUNT = 1          # an I-sync with a cycle count
@@ -60,6 +76,8 @@ cdef class StreamParser:
     cdef uint64_t position      # index of the first byte that has not become part of a packet
     cdef uint64_t zeros         # number of bytes 0 before it
     cdef int longest            # bytes of the longest packet, or more
+    cdef int aligner            # bytes 0 of an A-sync
+    cdef bint extended          # a byte 0 may begin another packet than an A-sync
     cdef bint based             # an address in full has come since bytes were lost
     cdef bytes rest
     cdef Packets parse(self, const uint8_t* data, size_t size, bint last)

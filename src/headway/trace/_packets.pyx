@@ -1,9 +1,9 @@
-"""Packets of any trace protocol, and what the parsers of ETMv3 and PTM have in common.
+"""Packets of any trace protocol, and what their parsers have in common.
 
-In these two an A-sync is at least five bytes 0 and a byte 80. A packet becomes final when the longest packet would fit
+An A-sync is at least five bytes 0 (in ETMv4 eleven) and a byte 80. A packet becomes final when the longest packet would fit
 into what has been read. How the input was divided therefore makes no difference.
 
-Source: ARM IHI 0014Q, 7.5; ARM IHI 0035B, 4.3.
+Source: ARM IHI 0014Q, 7.5; ARM IHI 0035B, 4.3; ARM IHI 0064, 6.4.
 """
 
 from libc.stdint cimport uint8_t, uint64_t
@@ -36,7 +36,7 @@ cdef class Packets:
 
     def counts(self):
         """Return the number of packets of each kind, indexed by kind; of noise and incomplete packets, their bytes."""
-        cdef uint64_t total[32]
+        cdef uint64_t total[64]
         cdef Py_ssize_t i
         memset(total, 0, sizeof(total))
         for i in range(self.size):
@@ -48,7 +48,7 @@ cdef class StreamParser:
     """A parser of one stream's bytes; each protocol has its own `packet`."""
 
     def __cinit__(self):
-        self.rest = b""
+        self.rest, self.aligner = b"", 5
 
     cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         """Read one packet. Return its bytes; 0 if there is none; -1 if it does not end yet."""
@@ -93,16 +93,21 @@ cdef class StreamParser:
                     at += 1
                     continue
                 if self.zeros:
-                    used = self.zeros >= 5 and data[at] == 0x80
-                    if self.zeros > 5 or not used:
-                        add_noise(p, self.position + at - self.zeros, self.zeros - (5 if used else 0))
+                    used = 0
+                    if data[at] == 0x80 and self.zeros >= <uint64_t>self.aligner:
+                        used = self.aligner
+                    elif self.extended and (data[at] == 0x03 or data[at] == 0x05):
+                        used = 1
+                    if self.zeros > <uint64_t>used:
+                        add_noise(p, self.position + at - self.zeros, self.zeros - used)
                         n += 1
                         self.based = False
                         p = &found.data[n]
                     self.zeros = 0
                     if used:
                         memset(p, 0, sizeof(Packet))
-                        p.kind, p.size, p.index, p.header = ALIGNMENT, 6, self.position + at - 5, 0
+                        p.kind = ALIGNMENT if data[at] == 0x80 else DISCARD if data[at] == 0x03 else LOST
+                        p.size, p.index = used + 1, self.position + at - used
                         at += 1
                         n += 1
                         continue

@@ -14,6 +14,8 @@ cdef enum Barrier:     # of a plain instruction, as `code` has them
     ISB = 1            # a waypoint of every protocol
     DMB = 2
     DSB = 3
+    WAIT = 4           # WFI, WFE, and those with a timeout
+    TSTART = 5         # the start of a transaction
 
 cdef enum Misfit:      # why an atom does not fit the instruction; 0: it fits
     DISAGREES = 1
@@ -33,7 +35,7 @@ cdef struct Code:
     uint8_t explored
 
 cdef struct Place:
-    uint32_t address
+    uint64_t address
     uint8_t known, isa
     uint8_t block      # instructions left in the IT block
     uint8_t doubtful   # the number of next instructions that may be in an IT block whose beginning was not seen

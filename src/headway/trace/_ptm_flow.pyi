@@ -1,13 +1,7 @@
-from ._packets import Packets
 from ._program import InstructionTable
-from ._records import Records
+from ._waypoints import WaypointFlow
 
-class PtmFlow:
-    stretches: int
-    contradictions: int
-    left: int
-    visited: int
-    waiting: bool
+class PtmFlow(WaypointFlow):
     def __init__(
         self,
         program: InstructionTable,
@@ -18,8 +12,3 @@ class PtmFlow:
         barriers: bool,
         threads: bool,
     ) -> None: ...
-    def begins(self) -> None: ...
-    def feed(self, packets: Packets) -> Records: ...
-    def more(self) -> Records: ...
-    def finish(self) -> Records: ...
-    def lost(self, index: int) -> None: ...

@@ -11,6 +11,7 @@ cdef enum Reason:      # records.Why
     IMAGE = 6
     ISA_ = 7
     TRUNCATED = 8
+    COUNTED = 9
 
 cdef enum Sort:        # of items and rows
     INSTRUCTION = 0

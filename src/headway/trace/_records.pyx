@@ -32,7 +32,7 @@ cdef class Records:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)
         if r.sort == TIME:
             return Timestamp(r.cycles, cycle, r.epoch, r.index)
-        return Exception_(r.thread, r.address, cycle, r.epoch, r.index)
+        return Exception_(r.thread, None if r.size else r.address, cycle, r.epoch, r.index)
 
     def instructions(self):
         """Return (address, size, cycles) of each instruction without making records, to compare many of them."""

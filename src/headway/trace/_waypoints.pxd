@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from headway.trace._packets cimport Packet, Packets
 from headway.trace._program cimport Code, InstructionTable, Place
 from headway.trace._records cimport Records, Row
 
@@ -19,6 +20,7 @@ cdef struct Return:        # an entry of the return stack
 cdef class Walk:
     cdef InstructionTable program
     cdef bint counted, threads, stack
+    cdef bint holds            # cycles may still be added to the last waypoint
     cdef uint32_t barriers     # bit n: barriers of kind n are waypoints
     cdef Row* rows
     cdef size_t used, room
@@ -39,6 +41,7 @@ cdef class Walk:
     cdef Records give(self, bint last)
     cdef Row* add(self, uint8_t sort, uint64_t index) except NULL
     cdef int elapse(self, uint64_t cycles) except -1
+    cdef int credit(self, uint64_t cycles) except -1
     cdef int lose(self, uint8_t why, uint64_t index) except -1
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1
     cdef int close_gap(self, uint64_t end) except -1
@@ -54,7 +57,19 @@ cdef class Walk:
     cdef int atom(self, bint executed, uint64_t index) except -1
     cdef int indirect(self, bint broadcast, uint64_t index) except -1
     cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1
+    cdef int source(self, uint64_t address, uint8_t isa, uint64_t index) except -1
+    cdef int count(self, uint64_t number, uint64_t address, uint64_t index) except -1
     cdef int push(self, uint64_t address, uint8_t isa) except -1
     cdef bint pop(self) except -1
     cdef int stamp(self, uint64_t time, uint64_t index) except -1
-    cdef int taken(self, uint32_t number, uint64_t address, uint64_t index) except -1
+    cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1
+
+cdef class WaypointFlow:
+    cdef Walk walk
+    cdef bint aligned          # there has been an A-sync
+    cdef uint64_t end
+    cdef Packets packets       # those that are being followed
+    cdef Py_ssize_t next
+    cdef int packet(self, Packet* p) except -1
+    cdef int forget(self, uint8_t why, uint64_t index) except -1
+    cdef int conclude(self) except -1

@@ -21,18 +21,19 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memmove, memset
 
-from headway.trace._packets cimport A64, THUMB
+from headway.trace._packets cimport A64, THUMB, Packet, Packets
 from headway.trace._program cimport (
     ABSENT, AWAITING, DIRECT, HERE, IT, NOWHERE, PLAIN, RETURNS, Code, InstructionTable, Place,
 )
 from headway.trace._records cimport (
-    CONTRADICTION, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
+    CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
 )
 
-DEF LONGEST_RUN = 4096   # instructions without a waypoint; more are no program
+DEF LONGEST_RUN = 1 << 16  # instructions without a waypoint; more are no program
 DEF RETURN_STACK = 16    # entries of the return stack, as many as a decoder can need
 DEF PROOF = 3            # atoms that fit before an indirect branch, so that an address on trial is certain
 DEF HELD = 1 << 14       # rows that a trial may hold back
+DEF BLOCK = 1 << 15      # rows that are given at a time; more than a trial holds back
 
 
 @cython.final
@@ -64,6 +65,10 @@ cdef class Walk:
                 n = self.mark
         if not last and n and n == self.used and self.rows[n - 1].sort == GAP:
             n -= 1  # it may go on
+        elif not last and self.holds and n == self.used:
+            while n and self.used - n < HELD and self.rows[n - 1].sort == TIME:
+                n -= 1
+            n -= n > 0 and self.rows[n - 1].sort == INSTRUCTION
         cdef Records found = Records()
         found.threads = self.threads
         found.data = <Row*>malloc((n + 1) * sizeof(Row))
@@ -102,6 +107,19 @@ cdef class Walk:
             self.gap.cycles += cycles
         else:
             self.pending += cycles
+        return 0
+
+    cdef int credit(self, uint64_t cycles) except -1:
+        """Let cycles pass that belong to the last waypoint, or to the gap."""
+        cdef size_t i = self.used, k
+        while i and self.rows[i - 1].sort == TIME:
+            i -= 1
+        if self.gap.open or not i or self.rows[i - 1].sort != INSTRUCTION or self.rows[i - 1].epoch != self.epoch:
+            return self.elapse(cycles)
+        self.cycle += cycles
+        self.rows[i - 1].cycles += cycles
+        for k in range(i - 1, self.used):
+            self.rows[k].cycle += cycles
         return 0
 
     cdef int lose(self, uint8_t why, uint64_t index) except -1:
@@ -317,6 +335,57 @@ cdef class Walk:
         self.contradict(index)
         return 0
 
+    cdef int source(self, uint64_t address, uint8_t isa, uint64_t index) except -1:
+        """Go to an address past branches that were not taken; the instruction there was executed."""
+        cdef Code* code
+        cdef int n
+        if self.place.known == AWAITING and not self.pop():
+            self.contradict(index)
+        if self.place.known != HERE:
+            return 0
+        self.first = self.used
+        for n in range(LONGEST_RUN):
+            code = self.program.code(self.place.address, self.place.isa)
+            if code.branching == ABSENT:
+                self.open_gap(IMAGE, index)
+                return 0
+            if self.place.address == address:
+                return self.take(code, True, index) if self.stops(code) else self.passes(code, index)
+            if not self.stops(code):
+                self.passes(code, index)
+            elif code.conditional or self.place.block or self.place.doubtful:
+                self.take(code, False, index)
+            else:
+                break
+        return self.refuse(index)
+
+    cdef int count(self, uint64_t number, uint64_t address, uint64_t index) except -1:
+        """Go so many instructions on, to an address; a gap if there is a branch before the last of them."""
+        cdef Code* code
+        cdef uint64_t n
+        if self.place.known != HERE:
+            return 0
+        self.first = self.used
+        for n in range(min(number, <uint64_t>LONGEST_RUN)):
+            code = self.program.code(self.place.address, self.place.isa)
+            if code.branching == ABSENT:
+                break
+            if not self.stops(code):
+                self.passes(code, index)
+                continue
+            if n + 1 == number and code.branching != PLAIN:
+                if code.branching != DIRECT or code.target == address:
+                    return self.take(code, True, index)
+                if code.conditional and self.place.address + code.size == address:
+                    return self.take(code, False, index)
+            break
+        else:
+            if number <= LONGEST_RUN and self.place.address == address:
+                return 0
+        self.used = self.first
+        self.open_gap(COUNTED, index)
+        return 0
+
     # The return stack
 
     cdef int push(self, uint64_t address, uint8_t isa) except -1:
@@ -346,8 +415,81 @@ cdef class Walk:
         row.cycles = time
         return 0
 
-    cdef int taken(self, uint32_t number, uint64_t address, uint64_t index) except -1:
-        """Add an exception, which continues at an address."""
+    cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1:
+        """Add an exception, which continues at an address, if that is known."""
         cdef Row* row = self.add(TAKEN, index)
-        row.address, row.thread = address, number
+        row.address, row.thread, row.size = address, number, not known
         return 0
+
+
+cdef class WaypointFlow:
+    """The flow of one stream through its program; each protocol has its own `packet`."""
+
+    cdef int packet(self, Packet* p) except -1:
+        """Follow one packet."""
+        return 0
+
+    cdef int forget(self, uint8_t why, uint64_t index) except -1:
+        """Begin a gap in which packets are missing."""
+        return self.walk.lose(why, index)
+
+    cdef int conclude(self) except -1:
+        """Do what is left to do at the end of the stream."""
+        return 0
+
+    @property
+    def stretches(self):
+        """The number of addresses that were gone on from."""
+        return self.walk.stretches
+
+    @property
+    def contradictions(self):
+        """The number of times that packets and program did not agree."""
+        return self.walk.contradictions
+
+    @property
+    def left(self):
+        """As of `_flow.Flow`; not counted."""
+        return 0
+
+    @property
+    def visited(self):
+        """As of `_flow.Flow`; not counted."""
+        return 0
+
+    @property
+    def waiting(self):
+        """Whether `more` has more records of the packets that were fed."""
+        return self.packets is not None
+
+    def begins(self):
+        """Report that nothing is missing before the stream's first byte: its first I-sync is valid without an A-sync."""
+        self.aligned = True
+
+    def feed(self, Packets packets not None):
+        """Take more packets, once none are waiting. Return records that can no longer be taken back."""
+        self.packets, self.next = packets, 0
+        return self.more()
+
+    def more(self):
+        """Return more records of the packets that were fed."""
+        while self.packets is not None and self.walk.used < BLOCK + (self.walk.mark if self.walk.trial else 0):
+            if self.next == self.packets.size:
+                self.packets = None
+                break
+            self.packet(&self.packets.data[self.next])
+            self.next += 1
+        return self.walk.give(False)
+
+    def finish(self):
+        """End the stream. Return the records that are left."""
+        self.conclude()
+        if self.walk.trial:
+            self.walk.roll_back()
+        self.walk.close_gap(self.end)
+        return self.walk.give(True)
+
+    def lost(self, uint64_t index):
+        """Report that bytes are missing here (after the parser's own ``lost``)."""
+        if self.aligned:
+            self.forget(DAMAGE, index)

@@ -1,10 +1,11 @@
-"""The effect of an ARM or Thumb instruction on the flow: its size, where it can go, and whether it is conditional.
+"""The effect of an A32, T32 or A64 instruction on the flow: its size, where it can go, and whether it is conditional.
 
 capstone disassembles, and `_program` keeps the results. The flow distinguishes plain instructions, direct branches,
 indirect branches and IT. An instruction is indirect if it can write the PC and is not a direct branch. An instruction
 that capstone does not know is plain, with the size that its encoding gives.
 
-Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5, A6 and B3.18.6; ARM IHI 0014Q, 4.4.
+Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5, A6 and B3.18.6; ARM DDI 0487,
+C4 (A64); ARM IHI 0014Q, 4.4.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any, Final
 
 from headway.extras import load
 
-__all__ = ["ABSENT", "DIRECT", "DMB", "DSB", "INDIRECT", "ISB", "IT", "PLAIN", "RETURNS", "Code"]
+__all__ = ["ABSENT", "DIRECT", "DMB", "DSB", "INDIRECT", "ISB", "IT", "PLAIN", "RETURNS", "TSTART", "WAIT", "Code"]
 
-capstone, arm = load("trace", "capstone"), load("trace", "capstone.arm")
+capstone, arm, arm64 = (load("trace", name) for name in ("capstone", "capstone.arm", "capstone.arm64"))
 
 ABSENT: Final = 0
 PLAIN: Final = 1
@@ -31,12 +32,38 @@ DMB: Final = 2
 DSB: Final = 3
 """Kinds of barriers, which some protocols trace: ISB always, the others if the trace unit is made so."""
 
-_ARM, _THUMB = 0, 1
-_KINDS = {arm.ARM_INS_ISB: ISB, arm.ARM_INS_DMB: DMB, arm.ARM_INS_DSB: DSB}
+WAIT: Final = 4
+"""WFI, WFE, and those with a timeout, which some units trace as branches."""
+TSTART: Final = 5
+"""The start of a transaction."""
+
+_ARM, _THUMB, _A64 = 0, 1, 4
+_KINDS = {
+    arm.ARM_INS_ISB: ISB, arm.ARM_INS_DMB: DMB, arm.ARM_INS_DSB: DSB, arm.ARM_INS_WFI: WAIT, arm.ARM_INS_WFE: WAIT,
+}  # fmt: skip
 _COPROCESSOR = {0x0E070F95: ISB, 0x0E070FBA: DMB, 0x0E070F9A: DSB}
 """The barriers of ARMv6, which are writes to CP15, without condition and register."""
 _BRANCHES = {arm.ARM_INS_B, arm.ARM_INS_BL, arm.ARM_INS_BLX, arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ}
 _ALWAYS = (arm.ARM_CC_AL, arm.ARM_CC_INVALID)
+_ALWAYS64 = (arm64.ARM64_CC_AL, arm64.ARM64_CC_NV, arm64.ARM64_CC_INVALID)
+_DIRECT64 = {
+    arm64.ARM64_INS_B, arm64.ARM64_INS_BL, arm64.ARM64_INS_CBZ, arm64.ARM64_INS_CBNZ, arm64.ARM64_INS_TBZ,
+    arm64.ARM64_INS_TBNZ,
+}  # fmt: skip
+_INDIRECT64 = {
+    getattr(arm64, f"ARM64_INS_{name}")
+    for name in (
+        "BR", "BRAA", "BRAB", "BRAAZ", "BRABZ", "BLR", "BLRAA", "BLRAB", "BLRAAZ", "BLRABZ", "RET", "RETAA", "RETAB",
+        "ERET", "ERETAA", "ERETAB", "DRPS",
+    )
+}  # fmt: skip
+_CALLS64 = {
+    getattr(arm64, f"ARM64_INS_{name}") for name in ("BL", "BLR", "BLRAA", "BLRAB", "BLRAAZ", "BLRABZ")
+}  # fmt: skip
+_KINDS64 = {
+    arm64.ARM64_INS_ISB: ISB, arm64.ARM64_INS_DMB: DMB, arm64.ARM64_INS_DSB: DSB, arm64.ARM64_INS_WFI: WAIT,
+    arm64.ARM64_INS_WFE: WAIT,
+}  # fmt: skip
 _RETURNS = {arm.ARM_INS_RFEIA, arm.ARM_INS_RFEIB, arm.ARM_INS_RFEDA, arm.ARM_INS_RFEDB, arm.ARM_INS_ERET}
 _TABLES = {arm.ARM_INS_TBB, arm.ARM_INS_TBH}
 
@@ -49,6 +76,7 @@ class Code:
         self._engines = {
             _ARM: capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM | capstone.CS_MODE_V8),
             _THUMB: capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_V8),
+            _A64: capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
         }
         for engine in self._engines.values():
             engine.detail = True
@@ -59,6 +87,8 @@ class Code:
         For a branch, the last value is 1 if the branch is a call; for a plain instruction, the kind of barrier it is.
         """
         data = self._read(address, 4)
+        if isa == _A64:
+            return self._look64(address, data)
         size = _size(data, isa)
         if size == 0 or len(data) < size:
             return 0, ABSENT, False, 0, 0, 0
@@ -83,6 +113,33 @@ class Code:
             returns = bool(getattr(found, "update_flags", False)) or bool(getattr(found, "usermode", False))
             return size, RETURNS if returns else INDIRECT, conditional, 0, 0, 0
         return size, PLAIN, conditional, 0, 0, _KINDS.get(found.id) or _barrier(data, isa)
+
+    def _look64(self, address: int, data: bytes) -> tuple[int, int, bool, int, int, int]:
+        if len(data) < 4:
+            return 0, ABSENT, False, 0, 0, 0
+        newer = _newer(address, int.from_bytes(data, "little"))
+        found = next(self._engines[_A64].disasm(data, address, 1), None)
+        if found is None or newer[1] != PLAIN or newer[-1]:
+            return newer
+        calls = found.id in _CALLS64
+        if found.id in _DIRECT64:
+            conditional = found.id not in (arm64.ARM64_INS_B, arm64.ARM64_INS_BL) or found.cc not in _ALWAYS64
+            return 4, DIRECT, conditional, found.operands[-1].imm & (1 << 64) - 1, _A64, calls
+        if found.id in _INDIRECT64:
+            return 4, INDIRECT, False, 0, 0, calls
+        return 4, PLAIN, False, 0, 0, _KINDS64.get(found.id, 0)
+
+
+def _newer(address: int, word: int) -> tuple[int, int, bool, int, int, int]:
+    """Return the effect of an A64 instruction that the disassembler does not know, or not as a branch."""
+    if word & 0xFF000010 == 0x54000010:  # BC.cond
+        offset = (word >> 5 & 0x7FFFF) << 2
+        target = address + offset - ((offset & 1 << 20) << 1)
+        return 4, DIRECT, True, target & (1 << 64) - 1, _A64, 0
+    if word & 0xFFC0001F == 0x5500001F or word & 0xFFFFFBE0 == 0xD65F0BE0:  # RETAASPPC, RETAASPPCR …
+        return 4, INDIRECT, False, 0, 0, 0
+    waits = word & 0xFFFFFFC0 == 0xD5031000  # WFET, WFIT
+    return 4, PLAIN, False, 0, 0, WAIT if waits else TSTART if word & 0xFFFFFFE0 == 0xD5233060 else 0
 
 
 def _barrier(data: bytes, isa: int) -> int:

@@ -20,8 +20,8 @@ from ._coresight import Deformatter, Probe
 from ._flow import Flow
 from ._packets import Packets
 from ._program import InstructionTable
-from ._ptm_flow import PtmFlow
 from ._records import Records
+from ._waypoints import WaypointFlow
 from .code import Code
 from .image import TracedImage
 from .packets import PacketKind
@@ -170,15 +170,15 @@ class Stream:
         found = sum(len(block.instructions()) for block in self._decode(flow, _TRIED))
         return _Trial(found, flow.stretches, flow.contradictions, flow.left, flow.visited)
 
-    def _flow(self, *, confined: bool) -> Flow | PtmFlow:
+    def _flow(self, *, confined: bool) -> Flow | WaypointFlow:
         if not self.image.spans:
             core = f"core {_shown(self.source.core)}" if self.source.core else f"source {_shown(self.source.name)}"
             raise HeadwayError(
-                f"no program is known for stream {self.id:#x} ({core} has no dump): give one with --image"
+                f"no program is known for stream {self.id:#x} ({core} has no dump that is there): give one with --image"
             )
         return self.setting.flow(self.program, confined=confined)
 
-    def _decode(self, flow: Flow | PtmFlow, most: int | None = None) -> Iterator[Records]:
+    def _decode(self, flow: Flow | WaypointFlow, most: int | None = None) -> Iterator[Records]:
         """Yield the records of the stream, or of about its first ``most`` bytes, in blocks."""
         parser = self.setting.parser()
         for piece in self.pieces():
@@ -304,10 +304,10 @@ class Capture:
         return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
 
 
-def _followed(flow: Flow | PtmFlow, packets: Packets) -> Iterator[Records]:
+def _followed(flow: Flow | WaypointFlow, packets: Packets) -> Iterator[Records]:
     """Yield the records of the packets, in blocks that are not large however much the packets stand for."""
     yield flow.feed(packets)
-    while isinstance(flow, PtmFlow) and flow.waiting:
+    while isinstance(flow, WaypointFlow) and flow.waiting:
         yield flow.more()
 
 

@@ -27,7 +27,7 @@ _MAX_FILE = 1 << 30
 _MAX_SYMBOLS = 1 << 21
 _LONGEST_NAME = 256
 _LINE = re.compile(rb"([0-9a-fA-F]{8,16}) ([a-zA-Z]) (\S+)")
-_ARM = "EM_ARM"
+_MACHINES = {("EM_ARM", 32), ("EM_AARCH64", 64)}
 _AFTER = 1 << 16
 """The largest distance, in bytes, from a symbol without a size to an address that belongs to it."""
 
@@ -114,8 +114,8 @@ class TracedImage:
     def _add_elf(self, data: bytes, name: str) -> None:
         try:
             elf = ELFFile(io.BytesIO(data))
-            if elf["e_machine"] != _ARM or elf.elfclass != 32 or not elf.little_endian:
-                raise HeadwayError(f"{name} is not a program for a 32-bit, little-endian ARM: give the one that ran")
+            if (elf["e_machine"], elf.elfclass) not in _MACHINES or not elf.little_endian:
+                raise HeadwayError(f"{name} is not a program for a little-endian ARM: give the one that ran")
             for index in range(min(elf.num_segments(), 1024)):
                 header = elf.get_segment(index).header
                 if header["p_type"] == "PT_LOAD" and header["p_filesz"]:

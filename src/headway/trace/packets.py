@@ -27,6 +27,21 @@ class PacketKind(IntEnum):
     RETURN = 13
     DATA = 14
     WAYPOINT = 15
+    INFO = 16
+    ON = 17
+    ADDRESS = 18
+    RAISED = 19
+    COMMIT = 20
+    CANCELLED = 21
+    QUOTA = 22
+    SOURCE = 23
+    EVENT = 24
+    CONDITIONAL = 25
+    LOST = 26
+    DISCARD = 27
+    TRANSACTION = 28
+    INSTRUMENTATION = 29
+    MARKER = 30
 
     @property
     def title(self) -> str:
@@ -51,6 +66,21 @@ _TITLES = {
     PacketKind.RETURN: "exception return",
     PacketKind.DATA: "data",
     PacketKind.WAYPOINT: "waypoint update",
+    PacketKind.INFO: "trace info",
+    PacketKind.ON: "trace on",
+    PacketKind.ADDRESS: "address",
+    PacketKind.RAISED: "exception",
+    PacketKind.COMMIT: "commit",
+    PacketKind.CANCELLED: "cancel, mispredict",
+    PacketKind.QUOTA: "Q",
+    PacketKind.SOURCE: "source address",
+    PacketKind.EVENT: "event",
+    PacketKind.CONDITIONAL: "conditional",
+    PacketKind.LOST: "overflow",
+    PacketKind.DISCARD: "discard",
+    PacketKind.TRANSACTION: "transaction",
+    PacketKind.INSTRUMENTATION: "instrumentation",
+    PacketKind.MARKER: "timestamp marker",
 }
 
 

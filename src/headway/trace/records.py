@@ -25,6 +25,7 @@ class Why(IntEnum):
     IMAGE = 6
     ISA = 7
     TRUNCATED = 8
+    COUNTED = 9
 
     @property
     def state(self) -> str:
@@ -47,6 +48,7 @@ _NAMES = {
     Why.IMAGE: "image",
     Why.ISA: "instruction_set",
     Why.TRUNCATED: "cut_off",
+    Why.COUNTED: "counted",
 }
 _WORDS = {
     Why.UNSYNCHRONISED: "the trace begins before its first synchronisation",
@@ -58,6 +60,7 @@ _WORDS = {
     Why.IMAGE: "no program is known at the address",
     Why.ISA: "ThumbEE or Jazelle, which is not followed",
     Why.TRUNCATED: "the stream ends in a packet",
+    Why.COUNTED: "the trace unit told only how many instructions were executed",
 }
 
 
@@ -110,10 +113,10 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class Exception_:  # noqa: N801 - the field's name is the language's
-    """An exception that the processor took; ``address`` is where it continued."""
+    """An exception that the processor took; ``address`` is where it continued, None if that is not known."""
 
     number: int
-    address: int
+    address: int | None
     cycle: int | None
     epoch: int
     index: int

@@ -24,12 +24,12 @@ from headway.errors import HeadwayError
 from headway.files import read_file
 from headway.values import shown
 
-from . import etmv3, ptm
+from . import etmv3, etmv4, ptm
 from .image import TracedImage
 
 __all__ = ["CapturedBuffer", "Setting", "Source", "Style", "TraceSnapshot"]
 
-Setting = etmv3.Setting | ptm.Setting
+Setting = etmv3.Setting | ptm.Setting | etmv4.Setting
 """The setting of a trace unit whose protocol is decoded."""
 
 _MAX_INI = 1 << 20
@@ -162,10 +162,11 @@ class TraceSnapshot:
         return sorted({path.name for _, path, _, _ in self.dumps.get(core or "", ()) if not path.exists()})
 
     def image(self, core: str | None) -> TracedImage:
-        """Return the dumped memory of a core, without dumps that are not there, if others are. Raises HeadwayError."""
-        image, dumps = TracedImage(), self.dumps.get(core or "", ())
-        there = [dump for dump in dumps if dump[1].exists()] or dumps
-        for address, path, offset, length in there:
+        """Return the dumped memory of a core, without dumps that are not there. Raises HeadwayError."""
+        image = TracedImage()
+        for address, path, offset, length in self.dumps.get(core or "", ()):
+            if not path.exists():
+                continue
             data = read_file(path, "a memory dump", _MAX_DUMP)
             data = data[offset:] if length is None else data[offset : offset + length]
             if not data:
@@ -292,6 +293,18 @@ def _source(name: str, device: _Ini, buffer: CapturedBuffer, core: str | None) -
         stream = device.number("regs", "ETMTRACEIDR") & 0x7F
         setting: type[Setting] = etmv3.Setting if protocol == "ETMv3" else ptm.Setting
         return Source(name, protocol, stream, buffer, core, setting.from_registers(*registers))
+    if protocol in ("ETMv4", "ETE"):
+        trcconfigr, *identities = (
+            device.number("regs", key) for key in ("TRCCONFIGR", "TRCIDR0", "TRCIDR1", "TRCIDR2")
+        )
+        stream = device.number("regs", "TRCTRACEIDR") & 0x7F
+        if trcconfigr >> 1 & 3:
+            return Source(name, f"{protocol} with loads and stores to commit", stream, buffer, core, None)
+        architecture = device.number("regs", "TRCDEVARCH", 0x47705A13) if protocol == "ETE" else None
+        found = etmv4.Setting.from_registers(
+            trcconfigr, identities[0], identities[1], identities[2], device.number("regs", "TRCIDR8", 0), architecture
+        )
+        return Source(name, protocol, stream, buffer, core, found)
     return Source(name, protocol, _trace_id(device), buffer, core, None)
 
 

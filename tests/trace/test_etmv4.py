@@ -1,0 +1,301 @@
+"""ETMv4 and ETE: packets are read as the architecture says, and what programs executed is what is decoded."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.trace.etmv4 import Setting, packets
+from headway.trace.packets import Packet, PacketKind
+from headway.trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
+
+from .etmv4 import (
+    BASE,
+    MISPREDICT,
+    ON,
+    START,
+    Program,
+    atoms,
+    cancel,
+    commit,
+    context,
+    exception,
+    long_address,
+    program,
+    run,
+    short_address,
+    timestamp,
+)
+from .test_flow import SEEDS, mutated
+
+PLAIN = Setting(version=0x42)
+SETTINGS = st.builds(
+    Setting,
+    version=st.sampled_from([0x40, 0x42, 0x46, 0x50, 0x53]),
+    cycle_accurate=st.booleans(),
+    machine_bytes=st.sampled_from([0, 1, 2, 4]),
+    thread_bytes=st.sampled_from([0, 4]),
+    conditions=st.booleans(),
+    quotas=st.booleans(),
+    data=st.booleans(),
+    deepest=st.sampled_from([0, 6, 15, 255]),
+    commits=st.booleans(),
+    return_stack=st.booleans(),
+)
+RUNS = st.builds(Setting, version=st.just(0x42), deepest=st.sampled_from([0, 6, 30]), return_stack=st.booleans())
+BYTES = st.one_of(
+    st.binary(max_size=300),
+    st.lists(
+        st.sampled_from(
+            [b"\0", b"\x80", b"\x81", b"\x06", b"\x02", b"\xf7", b"\xa5", b"\x00\x05", START, long_address(BASE)]
+        ),
+        max_size=60,
+    ).map(b"".join),
+)
+NOP = b"\x1f\x20\x03\xd5"
+RET = b"\xc0\x03\x5f\xd6"
+HERE = START + ON + context() + long_address(BASE)
+
+
+def read(data: bytes, setting: Setting = PLAIN) -> list[Packet]:
+    return list(packets([data], setting))
+
+
+def only(data: bytes, setting: Setting = PLAIN) -> Packet:
+    found = read(data, setting)
+    assert len(found) == 1
+    assert found[0].size == len(data)
+    return found[0]
+
+
+def decode(code: Program, trace: bytes, *cuts: int, setting: Setting = PLAIN, lost: bool = False) -> list[Record]:
+    parser, flow = setting.parser(), setting.flow(code.table())
+    found: list[Record] = []
+    edges = [0, *sorted(cut % (len(trace) + 1) for cut in cuts), len(trace)]
+    for start, end in pairwise(edges):
+        found += flow.feed(parser.feed(trace[start:end]))
+        while flow.waiting:
+            found += flow.more()
+        if lost and end < len(trace):
+            found += flow.feed(parser.lost())
+            flow.lost(end)
+    found += flow.feed(parser.finish())
+    while flow.waiting:
+        found += flow.more()
+    found += flow.finish()
+    return found
+
+
+def words(*pieces: bytes) -> Program:
+    return Program([], [], b"".join(pieces))
+
+
+def addresses(found: list[Record]) -> list[int]:
+    return [one.address - BASE for one in found if isinstance(one, Instruction)]
+
+
+def whys(found: list[Record]) -> list[Why]:
+    return [one.why for one in found if isinstance(one, Gap)]
+
+
+@given(BYTES, SETTINGS)
+def test_each_byte_is_in_exactly_one_packet(data: bytes, setting: Setting) -> None:
+    found = read(data, setting)
+    ends = [packet.offset + packet.size for packet in found]
+    assert [packet.offset for packet in found] == [0, *ends][: len(found)]
+    assert not data or ends[-1] == len(data)
+
+
+@given(BYTES, SETTINGS, st.lists(st.integers(0, 300), max_size=8))
+def test_how_the_input_is_divided_makes_no_difference(data: bytes, setting: Setting, cuts: list[int]) -> None:
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    assert list(packets((data[a:b] for a, b in pairwise(edges)), setting)) == read(data, setting)
+
+
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        (0xF7, "E"), (0xF6, "N"), (0xDA, "NE"), (0xF9, "ENN"), (0xDC, "NEEE"), (0xDD, "NNNN"), (0xDE, "NENE"),
+        (0xDF, "ENEN"), (0xF5, "NEEEE"), (0xD5, "NNNNN"), (0xD6, "NENEN"), (0xD7, "ENENE"), (0xC0, "EEEE"),
+        (0xE0, "EEEN"), (0xD4, "E" * 24), (0xF4, "E" * 23 + "N"),
+    ],
+)  # fmt: skip
+def test_atoms_are_read_the_oldest_first(header: int, wanted: str) -> None:
+    found = only(bytes([header]))
+    assert "".join("N" if found.value >> at & 1 else "E" for at in range(found.bits)) == wanted
+
+
+@given(st.integers(0, 2**62 - 1), st.integers(0, 2**62 - 1), st.booleans())
+def test_addresses_replace_the_low_bits_and_the_last_three_are_kept(first: int, second: int, short: bool) -> None:
+    first, second = first * 4, second * 4
+    data = START + long_address(first) + (short_address(second) if short else long_address(second, wide=False))
+    found = read(data + b"\x91\x90\x92")[2:]
+    bits = 17 if short else 32
+    merged = first >> bits << bits | second & (1 << bits) - 1
+    assert [packet.value for packet in found] == [first, merged, first, first, merged]
+
+
+def test_a_context_and_an_address_with_one_are_read_to_their_end() -> None:
+    setting = Setting(version=0x42, machine_bytes=2, thread_bytes=4)
+    data = b"\x85" + long_address(BASE)[1:] + b"\xd1" + b"\x01\x02" + b"\x04\x03\x02\x01"
+    found = only(data, setting)
+    assert (found.kind, found.value, found.context) == (PacketKind.ADDRESS, BASE, 0x01020304)
+    assert only(b"\x81\xd1\x01\x02\x04\x03\x02\x01", setting).context == 0x01020304
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_a_timestamp_is_decoded(time: int) -> None:
+    assert only(timestamp(time)).value == time
+
+
+@pytest.mark.parametrize("data", [b"\x05", b"\x09", b"\x20", b"\x40", b"\x84", b"\xa5", b"\xb4", b"\x00\x07"])
+def test_what_the_unit_cannot_send_is_noise(data: bytes) -> None:
+    assert read(data)[0].kind == PacketKind.NOISE
+
+
+def test_overflow_and_discard_are_two_bytes() -> None:
+    assert [(one.kind, one.size) for one in read(b"\x00\x05\x00\x03")] == [
+        (PacketKind.LOST, 2),
+        (PacketKind.DISCARD, 2),
+    ]
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEEDS, RUNS)
+def test_what_was_executed_is_decoded(seed: int, setting: Setting) -> None:
+    draw = random.Random(seed)
+    code = program(draw)
+    done = run(code, draw, setting)
+    found = decode(code, bytes(done.trace), setting=setting)
+    assert [(one.address, one.executed) for one in found if isinstance(one, Instruction)] == done.executed
+    assert [one.number for one in found if isinstance(one, Exception_)] == done.exceptions
+    assert [one.time for one in found if isinstance(one, Timestamp)] == done.times
+    assert set(whys(found)) <= {Why.UNSYNCHRONISED, Why.OFF}
+
+
+@settings(max_examples=50, deadline=None)
+@given(SEEDS, RUNS, st.lists(st.integers(0, 10_000), max_size=6))
+def test_how_the_stream_is_divided_makes_no_difference(seed: int, setting: Setting, cuts: list[int]) -> None:
+    draw = random.Random(seed)
+    code = program(draw)
+    trace = mutated(draw, bytes(run(code, draw, setting, 100).trace))
+    assert decode(code, trace, *cuts, setting=setting) == decode(code, trace, setting=setting)
+
+
+@settings(max_examples=500, deadline=None)
+@given(SEEDS, SETTINGS)
+def test_whatever_happens_to_a_stream_it_decodes_into_instructions_of_the_program(seed: int, setting: Setting) -> None:
+    draw = random.Random(seed)
+    code = program(draw, 30)
+    trace = mutated(draw, bytes(run(code, draw, setting, 40).trace))
+    found = decode(code, trace, draw.randrange(1000), setting=setting, lost=draw.random() < 0.3)
+    for one in found:
+        assert 0 <= one.index <= len(trace) if not isinstance(one, Gap) else 0 <= one.start <= one.end <= len(trace)
+        if isinstance(one, Instruction):
+            assert code.read(one.address, one.size)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=400), SETTINGS)
+def test_any_bytes_decode(data: bytes, setting: Setting) -> None:
+    code = words(NOP * 40, RET, NOP * 20)
+    decode(code, data, setting=setting)
+    decode(code, HERE + data, setting=setting)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, RUNS)
+def test_a_flipped_bit_costs_no_more_than_the_way_to_the_next_trace_info(seed: int, setting: Setting) -> None:
+    draw = random.Random(seed)
+    code = program(draw)
+    done, tail = run(code, draw, setting), run(code, draw, setting, 50)
+    trace = bytearray(done.trace)
+    trace[draw.randrange(len(trace))] ^= 1 << draw.randrange(8)
+    found = decode(code, bytes(trace + b"\x70" * 40 + b"\x00\x03" + tail.trace), setting=setting)
+    decoded = [(one.address, one.executed) for one in found if isinstance(one, Instruction)]
+    assert decoded[-len(tail.executed) :] == tail.executed
+
+
+def test_an_exception_returns_to_what_comes_after_all_that_was_executed() -> None:
+    code = words(NOP * 8)
+    found = decode(code, HERE + exception(14, BASE + 12) + long_address(BASE + 24) + exception(1, BASE + 28))
+    assert addresses(found) == [0, 4, 8, 24]
+    assert [(one.number, one.address) for one in found if isinstance(one, Exception_)] == [(14, BASE + 24), (1, None)]
+
+
+def test_what_is_cancelled_was_not_executed_and_a_mispredict_turns_an_atom_round() -> None:
+    branch = (0x54000000 | 4 << 5).to_bytes(4, "little")  # b.eq to the fourth after it
+    code = words(NOP, branch, NOP, RET, NOP, RET, NOP)
+    speculative = Setting(version=0x42, deepest=8)
+    trace = HERE + atoms([False, True]) + long_address(BASE) + cancel(1) + MISPREDICT
+    found = decode(code, trace + atoms([True]) + commit(2) + long_address(BASE) + commit(0), setting=speculative)
+    assert addresses(found) == [0, 4, 20]
+    assert whys(found) == [Why.UNSYNCHRONISED]
+
+
+def test_a_commit_of_more_than_there_is_is_a_contradiction() -> None:
+    trace = HERE + atoms([True]) + long_address(BASE) + commit(3) + atoms([True]) + commit(1)
+    found = decode(words(NOP, RET), trace, setting=Setting(version=0x42, deepest=8))
+    assert addresses(found) == [0, 4]
+    assert whys(found) == [Why.UNSYNCHRONISED, Why.CONTRADICTION]
+
+
+def test_an_overflow_is_a_gap_until_the_next_context_and_address() -> None:
+    code = words(NOP, RET, NOP, RET)
+    trace = HERE + atoms([True]) + b"\x00\x05" + START + ON + context() + long_address(BASE + 8) + atoms([True])
+    found = decode(code, trace)
+    assert addresses(found) == [0, 4, 8, 12]
+    assert whys(found)[1] == Why.OVERFLOW
+
+
+def test_a_source_address_tells_that_branches_before_it_were_not_taken() -> None:
+    branch = (0x54000000 | 6 << 5).to_bytes(4, "little")
+    code = words(NOP, branch, NOP, RET, NOP)
+    trace = HERE + b"\xb4" + bytes([BASE + 12 >> 2 & 0x7F]) + long_address(BASE)
+    found = decode(code, trace + exception(1, BASE + 4), setting=Setting(version=0x50))
+    assert [(one.address - BASE, one.executed) for one in found if isinstance(one, Instruction)] == [
+        (0, True), (4, False), (8, True), (12, True), (0, True),
+    ]  # fmt: skip
+
+
+def test_a_q_element_counts_instructions_and_is_a_gap_past_a_branch() -> None:
+    code = words(NOP * 4, RET, NOP * 8)
+    quotas = Setting(version=0x50, quotas=True)
+    one = HERE + b"\xa5" + short_address(BASE + 12)[1:] + b"\x03" + exception(1, BASE + 16)
+    assert addresses(decode(code, one, setting=quotas)) == [0, 4, 8, 12]
+    other = HERE + b"\xa5" + short_address(BASE + 24)[1:] + b"\x06" + exception(1, BASE + 28)
+    found = decode(code, other, setting=quotas)
+    assert addresses(found) == [24]
+    assert Why.COUNTED in whys(found)
+    last = HERE + b"\xa5" + short_address(BASE + 24)[1:] + b"\x05" + exception(1, BASE + 28)
+    assert addresses(decode(code, last, setting=quotas)) == [0, 4, 8, 12, 16, 24]
+
+
+def test_cycles_belong_to_the_waypoint_before_the_count() -> None:
+    counted = Setting(version=0x42, cycle_accurate=True)
+    trace = START[:-1] + b"\x09\x01\x04" + ON + context() + long_address(BASE)  # cycle counts from a threshold of 4 on
+    trace += atoms([True]) + b"\x0e\x10" + long_address(BASE + 4) + atoms([True]) + b"\x11"
+    found = decode(words(NOP, RET), trace, setting=counted)
+    assert [(one.address - BASE, one.cycles) for one in found if isinstance(one, Instruction)] == [
+        (0, 0),
+        (4, 20),
+        (4, 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("registers", "setting"),
+    [
+        ((0xC1, 0x28000EA1, 0x4100F403, 0x488), Setting(0x40, threads=True, quotas=False)),
+        (
+            (0xA001, 0x2801CEA1, 0x4100FFF0, 0xD0001088, 6, 0x47735A13),
+            Setting(0x53, machine_bytes=4, quotas=True, deepest=6, waits=True, transactions=True),
+        ),
+    ],
+)
+def test_the_setting_is_that_of_the_registers(registers: tuple[int, ...], setting: Setting) -> None:
+    assert Setting.from_registers(*registers) == setting

@@ -1,4 +1,4 @@
-"""What ``headway trace`` answers of a capture: a CoreSight snapshot folder with ETMv3 streams of a trace port."""
+"""What ``headway trace`` answers of a capture: a CoreSight snapshot folder, with the streams of a trace port."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def command() -> None:
     Read instruction traces.
 
     A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), or one captured from a
-    trace port: a CoreSight snapshot folder with ETMv3 streams (docs/trace.md).
+    trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE (docs/trace.md).
     """
 
 

@@ -252,7 +252,7 @@ def test_a_program_that_is_not_the_one_that_ran_is_noticed(tmp_path: Path) -> No
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["snapshot", "trace", "cpu", "etm", "ptm"]), st.integers(0, 300), st.integers(0, 9), st.binary())
+@given(st.sampled_from(["snapshot", "trace", "cpu", "etm", "stm"]), st.integers(0, 300), st.integers(0, 9), st.binary())
 @example("trace", 32, 0, b" ")  # a section becomes part of the value before it
 def test_any_ini_files_are_read_or_refused(tmp_path: Path, name: str, at: int, skipped: int, new: bytes) -> None:
     folder = write(tmp_path)

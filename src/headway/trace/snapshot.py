@@ -13,6 +13,7 @@ Source: the snapshot format of Arm DS-5 as "CoreSight Access Library" writes it 
 from __future__ import annotations
 
 import configparser
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -159,13 +160,13 @@ class TraceSnapshot:
 
     def absent(self, core: str | None) -> list[str]:
         """Return the names of the core's memory dumps that are not there."""
-        return sorted({path.name for _, path, _, _ in self.dumps.get(core or "", ()) if not path.exists()})
+        return sorted({path.name for _, path, _, _ in self.dumps.get(core or "", ()) if not os.path.exists(path)})
 
     def image(self, core: str | None) -> TracedImage:
         """Return the dumped memory of a core, without dumps that are not there. Raises HeadwayError."""
         image = TracedImage()
         for address, path, offset, length in self.dumps.get(core or "", ()):
-            if not path.exists():
+            if not os.path.exists(path):
                 continue
             data = read_file(path, "a memory dump", _MAX_DUMP)
             data = data[offset:] if length is None else data[offset : offset + length]

@@ -157,7 +157,7 @@ def test_a_thread_whose_own_events_do_not_show_is_named_as_hidden(compile_c: Com
         memory = source._measurement._programs.object.map("processors").map_memory()  # type: ignore[union-attr]
         child.release()
         while not child.has_ended:
-            for at in range(0, len(memory), stride):
+            for at in range(0, len(memory) - stride + 1, stride):
                 (running,) = struct.unpack_from("I", memory, at + where["running"])
                 if _name_of(child.pid, running) == "second":
                     (clock,) = struct.unpack_from("Q", memory, at + where["switched_clock"])

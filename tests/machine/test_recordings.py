@@ -136,6 +136,11 @@ def test_nothing_is_shown_in_seconds(recorded: Path, argv: tuple[str, ...]) -> N
     assert not TIME.search(text), text
 
 
+def test_its_locks_can_be_free(recorded: Path) -> None:
+    text = run("what-if", recorded, "--lock-free", "worker")
+    assert "no waiting for locks among worker" in text
+
+
 @pytest.mark.parametrize("kind", ["perfetto", "chrome", "csv", "parquet", "folded", "speedscope", "pprof"])
 def test_it_can_be_exported(recorded: Path, kind: str, tmp_path: Path) -> None:
     out = tmp_path / "out"

@@ -279,6 +279,35 @@ def test_what_is_no_address_is_a_name_or_a_state(what: str) -> None:
     assert LockFree(what).address == 0
 
 
+def test_calls_around_a_lock_that_is_free_may_be_gone() -> None:
+    main = [work(10), ("spawn", 1, 0), ("spawn", 2, 0), ("join", 1, 0), work(1), ("join", 2, 0), work(1)]
+    one = [work(100), work(7, "kernel.futex"), ("post", 1, 0), work(1)]
+    two = [work(5), work(20, "kernel.futex"), ("wait", 1, 0), work(30, "kernel.futex"), work(100)]
+    rows = Schedule([main, one, two], ["main", "worker-1", "worker-2"], 2, 1000).run().loaded()
+    model = model_of(rows)
+    assert model.recorded == 10 + 107 + 130 + 1
+    found = model.predict([LockFree("worker-*")])
+    assert (found.low, found.high) == (10 + 105 + 1, 10 + 155 + 1)
+
+
+def test_interrupts_within_what_is_faster_may_come_less_often() -> None:
+    main = [*[work(100), work(10, "irq.timer")] * 4, work(100), work(8, "kernel.read"), work(6, "irq.timer"), work(4)]
+    model = model_of(Schedule([main], ["main"], 1, 10_000).run().loaded())
+    assert model.recorded == 500 + 40 + 8 + 6 + 4
+    found = model.predict([Faster("user", HALF)])
+    assert (found.low, found.high) == (250 + 20 + 8 + 6 + 2, 250 + 40 + 8 + 6 + 2)
+    found = model.predict([Faster("user", Fraction(2))])
+    assert (found.low, found.high) == (1000 + 40 + 8 + 6 + 8, 1000 + 80 + 8 + 6 + 8)
+
+
+@pytest.mark.parametrize("call", ["kernel.clone", "kernel.vfork", "kernel.spawn"])
+def test_a_thread_is_created_in_the_call_that_its_birth_lies_in(call: str) -> None:
+    """Linux calls it clone, the reference machine's kernel spawn."""
+    main = [work(10), work(5, call), ("spawn", 1, 0), work(5, call), work(10), ("join", 1, 0)]
+    rows = Schedule([main, [work(40)]], ["main", "worker"], 2, 1000).run().loaded()
+    assert find_wakeups(rows).creator.tolist()[1] >= 0
+
+
 def test_a_pool_with_twice_as_many_threads_shares_its_sleeps() -> None:
     main = [work(10), ("spawn", 1, 0), ("join", 1, 0), work(10)]
     worker: list[Action] = [work(1)]

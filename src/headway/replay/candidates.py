@@ -119,7 +119,7 @@ def _locks(path: CriticalPath, patterns: list[str]) -> Iterator[Candidate]:
         return
     thread = rows.thread[path.row].astype(np.int64)
     switches = np.flatnonzero(thread[1:] != thread[:-1])
-    locks = np.array([state.startswith(("wait.futex", "wait.gil")) for state in rows.states], np.bool_)
+    locks = np.array([state.startswith(("wait.futex", "wait.gil", "wait.mutex")) for state in rows.states], np.bool_)
     groups = {pattern: number for number, pattern in enumerate(dict.fromkeys(patterns))}
     group = np.array([groups[pattern] for pattern in patterns], np.int64)
     after = switches + 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import HeadwayError
-from headway.model import Kind
+from headway.model import Kind, is_interrupt
 
 from .changes import Change, Faster, LockFree, MoreThreads, Processors, Without
 from .functions import FunctionShares
@@ -21,7 +21,7 @@ from .rows import Activity, Ints, Rows
 
 __all__ = ["Effect", "Times", "apply", "as_recorded"]
 
-_LOCKS = ("wait.futex", "wait.gil", "wait.flock")
+_LOCKS = ("wait.futex", "wait.gil", "wait.flock", "wait.mutex")
 _REGIONS = ("noneffective", "poll", "user")
 _SHOWN = 12
 
@@ -255,8 +255,30 @@ def _make_faster(effect: Effect, change: Faster, functions: FunctionShares | Non
     shorter = (own * lost).astype(np.int64)
     effect.least = np.minimum(effect.least + shorter, whole)
     effect.most = np.minimum(effect.most + shorter, whole)
+    _shorten_interrupts(effect, table[rows.state] & threads[rows.thread] & runs, whole, lost)
     if states is not None:
         _shorten_waits(effect, threads, states, change)
+
+
+def _shorten_interrupts(effect: Effect, chosen: NDArray[np.bool_], whole: Ints, lost: float) -> None:
+    """Interrupts within the rows ``chosen`` come less often if these are shorter, or as often: nobody knows."""
+    rows = effect.graph.rows
+    interrupts = np.array([is_interrupt(state) for state in rows.states], np.bool_)[rows.state]
+    place = np.arange(len(rows))
+    before = np.maximum.accumulate(np.where(interrupts, 0, place))
+    after = np.minimum.accumulate(np.where(interrupts, len(rows) - 1, place)[::-1])[::-1]
+    same = (rows.thread[before] == rows.thread) & (rows.thread[after] == rows.thread)
+    within = interrupts & ~chosen & same & chosen[before] & chosen[after]
+    if not within.any():
+        return
+    changed = np.where(within, whole * lost, 0).astype(np.int64)
+    if lost > 0:
+        effect.most = np.minimum(effect.most + changed, whole)
+    else:
+        effect.least = effect.least + changed
+    effect.assumptions.append(
+        "interrupts within what changes come in proportion to its length, or as often as they did"
+    )
 
 
 def _shorten_by_shares(
@@ -319,8 +341,31 @@ def _free_lock(effect: Effect, change: LockFree) -> None:
             "headway critical-path shows what they wait for"
         )
     effect.gone = effect.gone | ours
+    _shorten_calls(effect, row[ours], source[chosen & living])
     which = f"at {change.address:#x}" if change.address else "for a futex"
     effect.assumptions.append(f"waits {which} that these threads end among themselves are waits for a lock")
+
+
+def _shorten_calls(effect: Effect, waits: Ints, wakes: Ints) -> None:
+    """The system calls around waits that are gone, and those that ended them, may be gone too: nobody knows.
+
+    A lock that is free needs no system call in most libraries. ``waits`` and ``wakes`` are rows.
+    """
+    rows = effect.graph.rows
+    calls = np.array([state.startswith("kernel.") for state in rows.states], np.bool_)[rows.state]
+    last = len(rows) - 1
+    back = np.minimum(waits + 1, last)
+    back = np.where(rows.activity[back] == Activity.READY, np.minimum(back + 1, last), back)
+    around = np.concatenate([np.maximum(waits - 1, 0), back])
+    around = around[rows.thread[around] == np.concatenate([rows.thread[waits], rows.thread[waits]])]
+    gone = np.zeros(len(rows), np.bool_)
+    gone[around] = gone[wakes] = True
+    gone &= calls & (rows.activity == Activity.RUNS)
+    whole = np.maximum(rows.end - np.maximum(rows.begin, effect.graph.end.start), 0)
+    effect.most = np.where(gone, whole, effect.most)
+    effect.assumptions.append(
+        "the system calls with which they waited and woke each other are gone too, or take as long"
+    )
 
 
 def _set_processors(effect: Effect, change: Processors) -> None:

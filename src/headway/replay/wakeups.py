@@ -24,7 +24,7 @@ OUTSIDE = -1
 
 _SENDING = ("sendto", "sendmsg", "sendmmsg", "write", "writev", "pwritev", "sendfile", "splice", "connect", "close")
 _SENDS = frozenset({*(f"kernel.{call}" for call in (*_SENDING, "shutdown", "exit_group", "exit")), "running"})
-_CREATES = frozenset(f"kernel.{call}" for call in ("clone", "clone3", "fork", "vfork"))
+_CREATES = frozenset(f"kernel.{call}" for call in ("clone", "clone3", "fork", "vfork", "spawn"))
 _DEVICES = frozenset({"wait.disk"})
 """Waits for a device, whoever completed them: the thread that ends one does it on behalf of the device."""
 _MAX_DELAY = 1_000_000

@@ -14,6 +14,7 @@ from . import (
     html,
     machine,
     own_progress,
+    partition,
     polling,
     profile,
     progress,
@@ -30,6 +31,7 @@ from . import (
     transitions,
     utilisation,
     what_if,
+    what_if_machine,
 )
 from .common import heading, load
 
@@ -83,6 +85,8 @@ def main() -> None:
         pytest_plugin.main,
         html.main,
         what_if.main,
+        what_if_machine.main,
+        partition.main,
     ):
         _apart(measure)
 

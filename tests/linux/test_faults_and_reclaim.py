@@ -61,7 +61,14 @@ def small_group() -> Iterator[Path]:
     pytest.skip("needs a control group whose memory can be limited")
 
 
+def skip_if_in_memory(folder: Path) -> None:
+    found = subprocess.run(["findmnt", "-no", "FSTYPE", "-T", folder], capture_output=True, text=True)
+    if found.stdout.strip() in ("tmpfs", "ramfs"):
+        pytest.skip("a file in memory is not reclaimed")
+
+
 def test_a_thread_that_must_free_memory_is_in_reclaim(small_group: Path, tmp_path: Path) -> None:
+    skip_if_in_memory(tmp_path)
     big = tmp_path / "big"
     with big.open("wb") as file:
         for _ in range(96):
@@ -69,11 +76,6 @@ def test_a_thread_that_must_free_memory_is_in_reclaim(small_group: Path, tmp_pat
         file.flush()
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    if subprocess.run(["findmnt", "-no", "FSTYPE", "-T", tmp_path], capture_output=True, text=True).stdout.strip() in (
-        "tmpfs",
-        "ramfs",
-    ):
-        pytest.skip("a file in memory is not reclaimed")
     code = (
         f"open({str(small_group / 'cgroup.procs')!r}, 'w').write('0')\n"
         f"file = open({str(big)!r}, 'rb', buffering=0)\n"
@@ -84,3 +86,24 @@ def test_a_thread_that_must_free_memory_is_in_reclaim(small_group: Path, tmp_pat
     assert count_of(thread, "kernel.reclaim") >= 10, "96 MiB of pages through a group of 24 MiB"
     assert time_in(thread, "kernel.reclaim") > 0
     assert count_of(thread, "kernel.read") >= 97, "reclaim is a part of the call, which goes on after it"
+
+
+def test_a_thread_that_waits_for_pages_to_be_written_back_waits_in_reclaim(small_group: Path, tmp_path: Path) -> None:
+    """Only dirty pages of a file can be freed: reclaim has to wait until the disk has written some."""
+    skip_if_in_memory(tmp_path)
+    size = 192 << 20
+    code = (
+        "import mmap\n"
+        f"open({str(small_group / 'cgroup.procs')!r}, 'w').write('0')\n"
+        f"file = open({str(tmp_path / 'dirty')!r}, 'w+b')\n"
+        f"file.truncate({size})\n"
+        f"memory = mmap.mmap(file.fileno(), {size})\n"
+        f"for i in range(0, {size}, 4096): memory[i] = 1"
+    )
+    ledger, _ = measure(*python(code))
+    thread = max(ledger.threads, key=lambda found: time_in(found, "kernel.reclaim"))
+    assert count_of(thread, "kernel.reclaim") >= 10, "192 MiB of dirty pages through a group of 24 MiB"
+    if not count_of(thread, "wait.reclaim"):
+        pytest.skip("the disk wrote so fast that nothing waited for it")
+    assert time_in(thread, "wait.reclaim") > 0
+    assert time_in(thread, "wait.reclaim") + time_in(thread, "kernel.reclaim") < thread.span

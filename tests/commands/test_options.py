@@ -67,6 +67,12 @@ def test_a_state_without_a_name_that_can_be_one_is_refused(given: str) -> None:
         parsed(["--state", given, "-p", "1"])
 
 
+def test_an_attribute_without_a_name_is_refused() -> None:
+    assert parsed(["--task-attribute", "tenant", "-p", "1"]).task_attributes == ("tenant",)
+    with pytest.raises(click.UsageError, match="give the name of an attribute"):
+        parsed(["--task-attribute", "", "-p", "1"])
+
+
 @pytest.mark.parametrize("words", OTHERS, ids=" ".join)
 def test_a_machine_has_the_default_budget(words: Sequence[str]) -> None:
     assert parsed(["-a", *words]).budget == DEFAULT

@@ -263,6 +263,8 @@ class TargetOptions:
             raise click.UsageError("--level and --budget are for the source bpf: /proc has one level of detail")
         if self.source == "proc" and self.publish:
             raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
+        if "" in self.task_attributes:
+            raise click.UsageError("--task-attribute '': give the name of an attribute, as in --task-attribute tenant")
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
         at_all_times = [option for option, given in self._needing_states() if given]

@@ -103,6 +103,8 @@ def command(
         click.echo(defaults_text(), nl=False)
         return
     if undo is not None:
+        if apply_it or dry_run or saved is not None or argv or wanted.given:
+            raise click.UsageError("--undo changes back what --apply did: give it alone, or with the ID of a plan")
         _undo(undo)
         return
     apply_it = apply_it or dry_run

@@ -123,7 +123,7 @@ def compare(log: Log, ledger: Ledger, pid: int, going_on: str) -> bool:
     return True
 
 
-CASES = {"": "epi", "noneffective": "kpi", "poll": "iopi"}
+CASES = {"": "epi", "noneffective": "kpi", "poll": "iopi", "state": "epi"}
 
 
 @pytest.mark.parametrize("region", CASES)

@@ -1,5 +1,5 @@
 /*
- * Reads its own progress: own_progress FILE SECONDS [noneffective|poll|bursts].
+ * Reads its own progress: own_progress FILE SECONDS [noneffective|poll|state|bursts].
  *
  * It waits until somebody measures it, says "measured", and then logs its figures in FILE, which a test maps: how many, and
  * the last of them. Now and then it sleeps, makes calls and touches pages. With a third word all of that is in a marked
@@ -82,6 +82,8 @@ int main(int n, char **words)
 		HEADWAY_NONEFFECTIVE("log") { goes_on = write_log(log, atof(words[2]), 0); }
 	else if (!strcmp(how, "poll"))
 		HEADWAY_POLL("log") { goes_on = write_log(log, atof(words[2]), 0); }
+	else if (!strcmp(how, "state"))
+		HEADWAY_STATE("log") { goes_on = write_log(log, atof(words[2]), 0); }
 	else
 		goes_on = write_log(log, atof(words[2]), !strcmp(how, "bursts"));
 	puts(goes_on ? "over" : "nobody");

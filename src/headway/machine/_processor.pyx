@@ -1,8 +1,8 @@
 """The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
 The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
-structures, clocks, decode, trace, code, memory, transitions, division, accounts, turns, power, protection, devices, events, traps, csrs,
-execute.
+structures, clocks, decode, trace, code, memory, transitions, division, accounts, turns, power, protection, devices,
+events, traps, csrs, debug, execute. copying frees a machine and copies it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -13,12 +13,14 @@ from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
-from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm, free_pages
+from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
+from .copying cimport copy_of, free_machine
+from .debug cimport DEBUGGED, HOLD_ASKED, STOP_DEBUG, release
 from .division cimport divide, set_own_part
 from .events cimport write_resource
-from .devices cimport find_next_event, handle_events
+from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
-from .memory cimport grant
+from .memory cimport forget_served, grant
 from .power cimport start_hart
 from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Row, Thread
 from .transitions cimport tell_account, tell_away, tell_span
@@ -26,12 +28,19 @@ from .states import poll_states
 from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
 from .turns cimport new_turn
 
-__all__ = ["HTIF", "LIMIT", "SEMIHOST", "STANDSTILL", "MachineProcessor"]
+__all__ = ["DEBUG", "DUE", "HTIF", "LIMIT", "LOAD", "REGISTERS", "SEMIHOST", "STANDSTILL", "STORE", "MachineProcessor"]
 
 LIMIT = STOP_LIMIT
 HTIF = STOP_HTIF
 SEMIHOST = STOP_SEMIHOST
 STANDSTILL = STOP_STANDSTILL
+DEBUG = STOP_DEBUG
+LOAD = DEVICE_LOAD
+STORE = DEVICE_STORE
+DUE = DEVICE_DUE
+
+REGISTERS = ("pc", "mstatus", "mie", "mip", "mtvec", "mscratch", "mepc", "mcause", "mtval")
+"""The registers beside x0 to x31 that `MachineProcessor.special` returns, in its order."""
 
 
 cdef int stand_still(Machine* m) noexcept nogil:
@@ -67,8 +76,27 @@ cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
         m.now = c.next
         attempt(m, c)
         if m.stop:
-            m.now += 1
+            if m.stop != STOP_DEBUG:
+                m.now += 1
             return m.stop
+
+
+cdef inline int take_turns(Machine* m, int first) noexcept nogil:
+    """Let the cores from ``first`` on that have a turn at this tick take it, in the order of their numbers."""
+    cdef Core* c
+    cdef int k
+    for k in range(first, m.cores_count):
+        c = &m.cores[k]
+        if c.next == m.now:
+            attempt(m, c)
+            if unlikely(m.stop == STOP_DEBUG):
+                m.halfway = k + 1
+                return m.stop
+            if m.stop:
+                # Cores that have not had their turn of this tick take it when the machine goes on.
+                m.now += 1
+                return m.stop
+    return 0
 
 
 cdef int simulate(Machine* m, int64_t until) noexcept nogil:
@@ -76,6 +104,11 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
     cdef int64_t outside, soonest
     cdef Core* c
     cdef int k
+    if m.halfway and m.now < until:
+        k = m.halfway - 1
+        m.halfway = 0
+        if take_turns(m, k):
+            return m.stop
     while True:
         soonest = m.cores[0].next
         for k in range(1, m.cores_count):
@@ -100,14 +133,8 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
             m.now = max(m.now, until)
             return STOP_LIMIT
         m.now = soonest
-        for k in range(m.cores_count):
-            c = &m.cores[k]
-            if c.next == soonest:
-                attempt(m, c)
-                if m.stop:
-                    # Cores that have not had their turn of this tick take it when the machine goes on.
-                    m.now = soonest + 1
-                    return m.stop
+        if take_turns(m, 0):
+            return m.stop
 
 
 cdef void* zeros(size_t count, size_t size) except NULL:
@@ -130,12 +157,20 @@ cdef int make_cache(Cache* cache, part) except -1:
     return 0
 
 
-cdef void free_cache(Cache* cache) noexcept:
-    free(cache.tags)
-    free(cache.used)
-    free(cache.filled)
-    free(cache.dirty)
-    free(cache.external)
+cdef int access_attached(void* attached, int what, uint32_t address, uint32_t* value) noexcept with gil:
+    """Serve an access to what is attached. Return whether there is a register. What it raises stops the machine."""
+    cdef MachineProcessor processor = <MachineProcessor>attached
+    try:
+        found = processor.devices(what, address, value[0] if what == DEVICE_STORE else 0)
+        if found is None:
+            return False
+        if what == DEVICE_LOAD:
+            value[0] = <uint32_t>(found & 0xFFFFFFFF)
+        return True
+    except BaseException as problem:
+        processor.problem = problem
+        processor.m.stop = STOP_DEBUG
+        return True
 
 
 cdef class MachineProcessor:
@@ -147,6 +182,10 @@ cdef class MachineProcessor:
     cdef Machine* m
     cdef object config
     cdef bytes image
+    cdef object devices
+    # ^ Called with (what, address, value) for what is attached; returns the value loaded, or None where nothing is there.
+    cdef object problem
+    # ^ What it raised.
 
     def __cinit__(self):
         self.m = <Machine*>zeros(1, sizeof(Machine))
@@ -326,7 +365,7 @@ cdef class MachineProcessor:
         cdef Machine* m = self.m
         cdef int i
         cdef int64_t k
-        m.timer_next = m.block_at = m.sent_at = m.next_event = NEVER
+        m.timer_next = m.block_at = m.sent_at = m.attached_at = m.next_event = NEVER
         m.uart_tick = config.uart.tick
         arriving = sorted(
             (at + i * config.uart.every, order, byte)
@@ -360,42 +399,7 @@ cdef class MachineProcessor:
             m.smi_ticks = config.smi.ticks
 
     def __dealloc__(self):
-        cdef Machine* m = self.m
-        cdef int i
-        if m == NULL:
-            return
-        for i in range(m.cores_count):
-            free(m.cores[i].unit.bytes)
-            free_cache(&m.cores[i].icache)
-            free_cache(&m.cores[i].dcache)
-            free(m.cores[i].tcm)
-            if m.cores[i].tcm_pages != NULL:
-                free_pages(m.cores[i].tcm_pages, m.tcm_size)
-            free(m.cores[i].tcm_pages)
-        for i in range(m.harts_count):
-            free(m.harts[i].tlb)
-            free(m.harts[i].tlb_used)
-            free(m.harts[i].account.cells)
-        for i in range(m.threads_count):
-            free(m.threads_seen[i].account.cells)
-            free(m.threads_seen[i])
-        for i in range(m.loaded_count):
-            free(m.loaded[i].bytes)
-        free(m.threads_seen)
-        free(m.log.entries)
-        free(m.rows.entries)
-        free(m.by_block)
-        free_cache(&m.l2)
-        if m.pages != NULL:
-            free_pages(m.pages, m.ram_size)
-        free(m.pages)
-        free(m.ram)
-        free(m.sharers)
-        free(m.uart_input)
-        free(m.uart_at)
-        free(m.sent)
-        free(m.blocks)
-        free(m)
+        free_machine(self.m)
 
     cdef uint8_t* _at(self, uint32_t address, size_t size) except NULL:
         cdef Machine* m = self.m
@@ -448,16 +452,150 @@ cdef class MachineProcessor:
         find_next_event(self.m)
 
     def run(self, until: int) -> int:
-        """Simulate without the GIL until the tick or a stop; return LIMIT, HTIF, SEMIHOST or STANDSTILL."""
+        """Simulate without the GIL until the tick or a stop; return LIMIT, HTIF, SEMIHOST, STANDSTILL or DEBUG.
+
+        Raises what an attached device raised.
+        """
         cdef int64_t limit = min(until, NEVER)
         cdef Machine* m = self.m
         cdef int stop
         m.stop = 0
         with nogil:
             stop = simulate_one(m, limit) if m.cores_count == 1 else simulate(m, limit)
+        if self.problem is not None:
+            problem, self.problem = self.problem, None
+            raise problem
         if stop == STOP_NO_MEMORY:
             raise MemoryError
         return stop
+
+    # --- for a debugger ---
+
+    def breakpoints(self, addresses) -> None:
+        """Stop before instructions at these addresses, on any hart, and at no others."""
+        cdef uint32_t* places
+        cdef Machine* m = self.m
+        cdef int i
+        wanted = sorted(set(addresses))
+        places = <uint32_t*>zeros(len(wanted), sizeof(uint32_t))
+        for i, address in enumerate(wanted):
+            places[i] = address
+        free(m.breakpoints)
+        m.breakpoints = places
+        m.breakpoints_count = <int32_t>len(wanted)
+        for i in range(m.harts_count):
+            self._watch(&m.harts[i])
+
+    def step(self, hart: int, on: bool = True) -> None:
+        """Stop before the hart's next instruction, after this one; once. Raises IndexError."""
+        self._check(hart, 0)
+        cdef Hart* h = &self.m.harts[<int>hart]
+        h.stepping = on
+        if on:
+            h.reported = h.instret + h.trap_count
+        self._watch(h)
+
+    def hold(self, hart: int) -> None:
+        """Keep the hart from issuing while others run. Raises IndexError, and ValueError if it is traced or logged."""
+        self._check(hart, 0)
+        cdef Hart* h = &self.m.harts[<int>hart]
+        if h.attention & (TRACED | LOGGED) or self.m.cores[h.core].unit.exists:
+            raise ValueError("a hart of a machine with trace units cannot be held while others run")
+        if not h.held:
+            h.held = HOLD_ASKED
+        self._watch(h)
+
+    def release(self, hart: int) -> None:
+        """Let a hart go on that is held. Raises IndexError."""
+        self._check(hart, 0)
+        cdef Hart* h = &self.m.harts[<int>hart]
+        release(self.m, &self.m.cores[h.core], h)
+        self._watch(h)
+
+    cdef void _watch(self, Hart* h) noexcept:
+        if h.held or h.stepping or self.m.breakpoints_count:
+            h.attention |= DEBUGGED
+        else:
+            h.attention &= ~<uint32_t>DEBUGGED
+
+    def special(self, hart: int) -> list:
+        """Return the registers of `REGISTERS` of a hart. Nothing changes by it. Raises IndexError."""
+        self._check(hart, 0)
+        cdef Hart* h = &self.m.harts[<int>hart]
+        return [h.pc, h.mstatus, h.mie, h.mip, h.mtvec, h.mscratch, h.mepc, h.mcause, h.mtval]
+
+    def set_pc(self, hart: int, address: int) -> None:
+        """Let the hart go on at another address, which is even. Raises IndexError."""
+        self._check(hart, 0)
+        cdef Hart* h = &self.m.harts[<int>hart]
+        h.pc = <uint32_t>(address & 0xFFFFFFFE)
+        forget_served(h)
+
+    def halted(self, hart: int) -> int:
+        """Return the halted state in which the hart waits for an interrupt, 1 to 3; 0: it does not; -1: not started."""
+        self._check(hart, 0)
+        cdef Hart* h = &self.m.harts[<int>hart]
+        return h.halted if h.started else -1
+
+    # --- copies ---
+
+    def copy(self):
+        """Return a processor that is as this one is now, and shares nothing with it. Raises MemoryError."""
+        cdef MachineProcessor found = MachineProcessor.__new__(MachineProcessor)
+        cdef Machine* copied = copy_of(self.m)
+        if copied == NULL:
+            raise MemoryError
+        free_machine(found.m)
+        found.m = copied
+        found.config = self.config
+        found.image = self.image
+        return found
+
+    def become(self, MachineProcessor other) -> None:
+        """Be as another processor of the same configuration is now. What is attached stays. Raises MemoryError."""
+        if other.config != self.config:
+            raise ValueError("it is of another configuration")
+        cdef Machine* copied = copy_of(other.m)
+        if copied == NULL:
+            raise MemoryError
+        copied.attached = self.m.attached
+        copied.access = self.m.access
+        copied.windows = self.m.windows
+        memcpy(copied.window_start, self.m.window_start, sizeof(copied.window_start))
+        memcpy(copied.window_size, self.m.window_size, sizeof(copied.window_size))
+        free_machine(self.m)
+        self.m = copied
+
+    # --- devices that are not of the machine ---
+
+    def attach(self, start: int, size: int, devices) -> None:
+        """Call ``devices`` for 32-bit accesses to these addresses: (what, address, value) -> the value loaded, or None.
+
+        None: there is no register, and the access is a fault. It is called with DUE, too, at the tick of `call_at`.
+        Raises ValueError if there are too many.
+        """
+        cdef Machine* m = self.m
+        if m.windows == MAX_WINDOWS:
+            raise ValueError(f"there can be {MAX_WINDOWS} devices")
+        m.window_start[m.windows] = start
+        m.window_size[m.windows] = size
+        m.windows += 1
+        self.devices = devices
+        m.attached = <void*>self
+        m.access = access_attached
+
+    def call_at(self, tick: int | None) -> None:
+        """Call the devices at this tick, or as soon as possible; None: at none."""
+        self.m.attached_at = NEVER if tick is None else max(<int64_t>tick, self.m.now)
+        find_next_event(self.m)
+
+    def hold_line(self, line: int, up: bool) -> None:
+        """Hold a line of the PLIC (1 to 31) up, or not."""
+        if up:
+            self.m.attached_up |= 1u << <int>line
+        else:
+            self.m.attached_up &= ~(1u << <int>line)
+        look_at_plic(self.m)
 
     @property
     def now(self) -> int:

@@ -105,6 +105,7 @@ cdef enum:  # State
     IDLE = 199
     WAKING = 203
     UNSTARTED = 204
+    HELD = 205
     SMI = 208
     OVERHEAD = 210
     LEFT = 220

@@ -10,6 +10,13 @@ from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
 from .structures cimport Core, Hart, Machine, Source, StatusRegister
 
 
+cdef enum:  # What an Access does
+    DEVICE_LOAD = 0
+    DEVICE_STORE = 1
+    DEVICE_DUE = 2
+    MAX_WINDOWS = 16
+
+
 cdef inline void look_for_interrupts(Machine* m, Hart* h) noexcept nogil:
     """Update whether the hart must take an interrupt, after something that decides about it has changed."""
     if h.mip & h.mie:
@@ -66,7 +73,7 @@ cdef inline uint32_t best_source(Machine* m, int hart) noexcept nogil:
 
 cdef inline void look_at_plic(Machine* m) noexcept nogil:
     cdef int i
-    m.level = m.held_up
+    m.level = m.held_up | m.attached_up
     if m.received_count and m.uart_enable & 1:
         m.level |= 2
     if m.sending_count < 16 and m.uart_enable & 2:
@@ -120,7 +127,7 @@ cdef inline bint any_hart_goes_on(Machine* m) noexcept nogil:
 
 
 cdef inline void find_next_event(Machine* m) noexcept nogil:
-    cdef int64_t at = min(m.timer_next, m.block_at, m.sent_at)
+    cdef int64_t at = min(min(m.timer_next, m.block_at, m.sent_at), m.attached_at)
     cdef int i
     if m.uart_next < m.uart_length:
         at = min(at, m.uart_at[m.uart_next])
@@ -165,9 +172,21 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
             m.pending |= 1u << source.number
             source.next += source.every
             source.left -= 1
+    if m.attached_at <= m.now:
+        m.attached_at = NEVER
+        m.access(m.attached, DEVICE_DUE, 0, NULL)
     look_at_plic(m)
     look_at_timers(m)
     find_next_event(m)
+
+
+cdef inline bint is_attached(Machine* m, uint32_t address) noexcept nogil:
+    """Return whether the address is one of a device that is not of the machine."""
+    cdef int i
+    for i in range(m.windows):
+        if address - m.window_start[i] < m.window_size[i]:
+            return True
+    return False
 
 
 cdef inline void check_status(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
@@ -286,6 +305,8 @@ cdef inline bint read_register(Machine* m, uint32_t address, uint32_t* value) no
         else:
             value[0] = <uint32_t>m.bus_window
         return True
+    if m.windows and is_attached(m, address):
+        return m.access(m.attached, DEVICE_LOAD, address, value)
     return False
 
 
@@ -368,6 +389,8 @@ cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t va
             find_next_event(m)
         look_at_plic(m)
         return True
+    if m.windows and is_attached(m, address):
+        return m.access(m.attached, DEVICE_STORE, address, &value)
     return False
 
 

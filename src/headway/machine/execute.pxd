@@ -11,6 +11,7 @@ from .accounts cimport begin_hart_thread, enter, look_again, state_of
 from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm, open_page
 from .csrs cimport read_csr, write_csr
+from .debug cimport DEBUGGED, HOLD_ASKED, STOP_DEBUG, hold, stops_here
 from .devices cimport device_load, device_store
 from .events cimport watch_event
 from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
@@ -318,6 +319,23 @@ cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
     return d
 
 
+cdef inline bint intercepts(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
+    """Do what a debugger asked for before this turn. Return whether there is no turn.
+
+    If the machine stops, nothing has changed: the turn comes when it goes on.
+    """
+    if h.held == HOLD_ASKED:
+        if not h.attention & RESUMING and begin != h.free:
+            charge_gap(m, c, h, begin)
+        hold(m, c, h, begin)
+        return True
+    if stops_here(m, h):
+        m.stop = STOP_DEBUG
+        m.stopped_hart = h.number
+        return True
+    return False
+
+
 cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     """Take the turn of the hart that was chosen."""
     cdef Hart* h = c.pick
@@ -327,6 +345,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     cdef int outcome = DONE, operation
     cdef bint taken = False, profiling = False
     cdef uint32_t* x = h.x
+    if unlikely(h.attention & DEBUGGED != 0) and intercepts(m, c, h, begin):
+        return
     c.cycle = cycle
     c.last = h.slot
     if h.attention:

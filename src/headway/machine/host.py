@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from headway.errors import HeadwayError
 
@@ -77,6 +77,15 @@ class Host:
         self._position = 0
         self.exit_status: int | None = None
         """The program's exit status, from 0 to 2^32 - 1, once it has ended."""
+
+    def state(self) -> tuple[object, ...]:
+        """Return what the host remembers, for `set_state`. Its console is not a part of it."""
+        return (self._errno, dict(self._open), self._position, self.exit_status)
+
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        """Remember what the host remembered when `state` was called."""
+        self._errno, opened, self._position, self.exit_status = state
+        self._open = dict(opened)
 
     # --- HTIF ---
 

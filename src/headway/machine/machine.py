@@ -28,15 +28,17 @@ from .states import name_states, polled_registers
 
 if TYPE_CHECKING:
     from ._processor import MachineProcessor
+    from .debugging import DebugSession
     from .recording import RunRecorder
 
-__all__ = ["Machine", "Result"]
+__all__ = ["LATEST", "Machine", "Result", "Run", "SavedRun"]
 
 _STRETCH = 1 << 22
 """Ticks that are simulated in one call of the compiled processor."""
 _PIECE = 1 << 20
 _A0, _A1 = 10, 11
-_LATEST = (1 << 61) - 1
+LATEST = (1 << 61) - 1
+"""The largest number of ticks that a run can be given."""
 
 Progress = Callable[[int, int], bool | None]
 Ended = Literal["exit", "limit", "standstill", "stopped"]
@@ -114,24 +116,22 @@ class Machine:
         Raises HeadwayError if the program cannot be run, if it makes a request of its host that makes no sense, or if
         the recording cannot be written.
         """
-        if max_cycles is not None and (isinstance(max_cycles, bool) or not 0 <= max_cycles <= _LATEST):
-            raise HeadwayError(f"max_cycles is {shown(max_cycles)}: give a whole number from 0 to {_LATEST}")
+        if max_cycles is not None and (isinstance(max_cycles, bool) or not 0 <= max_cycles <= LATEST):
+            raise HeadwayError(f"max_cycles is {shown(max_cycles)}: give a whole number from 0 to {LATEST}")
         image = _image_of(program)
         image.check(self.config)
         config = _resolved(self.config, image)
         if trace is not None:
             config = replace(config, trace=replace(config.trace, enabled=True))
-        processor = _processor(config)
-        for segment in image.segments:
-            processor.write(segment.address, segment.data)
+        processor = _loaded(config, image)
         traced = None if trace is None else TraceFileWriter(trace, _shape(config, image))
         names = name_states(image.names, config.ranges, config.polls)
         recorder = None
         if recording is not None:
             recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
-        run = _Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder)
+        run = Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder)
         try:
-            run.go(_LATEST if max_cycles is None else max_cycles, progress)
+            run.go(LATEST if max_cycles is None else max_cycles, progress)
             run.end_trace()
             if config.block.save:
                 _save(config.block.image, processor.block_image())
@@ -143,8 +143,42 @@ class Machine:
                 recorder.abandon()
         return result
 
+    def debug(
+        self,
+        program: str | os.PathLike[str] | bytes | MachineImage,
+        *,
+        input: BinaryIO | None = None,
+        output: BinaryIO | None = None,
+        errors: BinaryIO | None = None,
+        arguments: Sequence[str] = (),
+    ) -> DebugSession:
+        """Load a program, and return a session in which it can be run step by step. It is at reset.
 
-class _Run:
+        The parameters are as in `run`. Raises HeadwayError if the program cannot be run.
+        """
+        from .debugging import DebugSession
+
+        image = _image_of(program)
+        image.check(self.config)
+        config = _resolved(self.config, image)
+        names = name_states(image.names, config.ranges, config.polls)
+        console = Console(input, output, errors)
+        return DebugSession(Run(_loaded(config, image), config, image, names, console, arguments, None, None))
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A run as it was at some moment. Nothing that follows changes it."""
+
+    processor: MachineProcessor
+    host: tuple[object, ...]
+    output: bytes
+    written: bytes
+    sent_hash: Any
+    ended: Ended
+
+
+class Run:
     """A run in progress: the processor, its host, and the output so far."""
 
     def __init__(
@@ -158,7 +192,8 @@ class _Run:
         traced: TraceFileWriter | None,
         recorder: RunRecorder | None,
     ) -> None:
-        self._processor, self._config, self._image, self._console = processor, config, image, console
+        self.processor, self.config, self.image = processor, config, image
+        self._console = console
         self._names, self._traced, self._recorder = names, traced, recorder
         self._host = Host(
             processor,
@@ -170,52 +205,78 @@ class _Run:
         )
         self._output = bytearray()
         self._sent_hash = hashlib.sha256()
-        self._ended: Ended = "limit"
+        self.ended: Ended = "limit"
         processor.start(image.entry, image.tohost)
 
-    def go(self, until: int, progress: Progress | None) -> None:
-        from ._processor import HTIF, SEMIHOST, STANDSTILL
+    @property
+    def exit_status(self) -> int | None:
+        """The program's exit status; None: it has not ended."""
+        return self._host.exit_status
 
-        processor = self._processor
+    def go(self, until: int, progress: Progress | None) -> bool:
+        """Run to a tick, or to the end. Return whether a debugger's request stopped it before.
+
+        ``ended`` says how it ended; it is "limit" if the program can go on.
+        """
+        from ._processor import DEBUG, HTIF, SEMIHOST, STANDSTILL
+
+        processor = self.processor
         while True:
             stop = processor.run(min(until, processor.now + _STRETCH))
             self._drain()
+            if stop == DEBUG:
+                return True
             if stop == STANDSTILL:
-                self._ended = "standstill"
-                return
-            if stop == HTIF and self._image.tohost is not None:
-                self._host.htif(self._image.tohost, self._image.fromhost)
+                self.ended = "standstill"
+                return False
+            if stop == HTIF and self.image.tohost is not None:
+                self._host.htif(self.image.tohost, self.image.fromhost)
             elif stop == SEMIHOST:
                 hart = processor.stopped_hart
                 operation, parameter = processor.register(hart, _A0), processor.register(hart, _A1)
                 processor.set_register(hart, _A0, self._host.semihost(operation, parameter, processor.now))
             if self._host.exit_status is not None:
-                self._ended = "exit"
+                self.ended = "exit"
                 # The program ended before the UART sent its last bytes; the UART sends them without the processor.
                 self._sent(processor.untransmitted())
-                return
+                return False
             if processor.now >= until:
-                return
+                return False
             if progress is not None and progress(processor.now, processor.instructions):
-                self._ended = "stopped"
-                return
+                self.ended = "stopped"
+                return False
+
+    def save(self) -> SavedRun:
+        """Return the run as it is now. Streams are not a part of it. The run must not be traced or recorded."""
+        written = bytes(self._console.written)
+        sent = self._sent_hash.copy()
+        return SavedRun(self.processor.copy(), self._host.state(), bytes(self._output), written, sent, self.ended)
+
+    def restore(self, saved: SavedRun) -> None:
+        """Go back to a saved moment of this run."""
+        self.processor.become(saved.processor)
+        self._host.set_state(saved.host)
+        self._output[:] = saved.output
+        self._console.written[:] = saved.written
+        self._sent_hash = saved.sent_hash.copy()
+        self.ended = saved.ended
 
     def _drain(self) -> None:
-        self._sent(self._processor.transmitted())
-        if not self._config.trace.buffer:
+        self._sent(self.processor.transmitted())
+        if not self.config.trace.buffer:
             self._keep_trace()
         if self._recorder is not None:
             self._recorder.take()
 
     def _keep_trace(self) -> None:
         if self._traced is not None:
-            for core in range(self._config.cores):
-                self._traced.add(core, self._processor.trace(core))
+            for core in range(self.config.cores):
+                self._traced.add(core, self.processor.trace(core))
 
     def end_trace(self) -> None:
         """Write everything that the trace units still hold, and close the trace."""
         if self._traced is not None:
-            self._processor.end_trace()
+            self.processor.end_trace()
             self._keep_trace()
             self._traced.close()
 
@@ -229,38 +290,39 @@ class _Run:
             self._console.write(sent)
 
     def result(self) -> Result:
-        processor = self._processor
+        """Return the result so far."""
+        processor = self.processor
         ledger = ledger_of(
             processor.threads(),
             processor.processors(),
             until=processor.now,
             names=self._names,
             losses=processor.losses,
-            polled=polled_registers(self._config.polls),
+            polled=polled_registers(self.config.polls),
         )
         found = Result(
             ledger=ledger,
-            ended=self._ended,
+            ended=self.ended,
             exit_status=self._host.exit_status,
             cycles=processor.now,
             instructions=processor.instructions,
             output=bytes(self._output),
             console=bytes(self._console.written),
-            harts=tuple(dict(processor.hart(number)) for number in range(self._config.harts)),
-            cores=tuple(dict(processor.core(number)) for number in range(self._config.cores)),
-            throttled=tuple(processor.throttled(number) for number in range(self._config.cores)),
+            harts=tuple(dict(processor.hart(number)) for number in range(self.config.harts)),
+            cores=tuple(dict(processor.core(number)) for number in range(self.config.cores)),
+            throttled=tuple(processor.throttled(number) for number in range(self.config.cores)),
             digest="",
         )
         return replace(found, digest=self._digest(found))
 
     def _digest(self, found: Result) -> str:
         memory = hashlib.sha256()
-        for start, size in ((RAM, self._config.memory.ram), (TCM, self._config.memory.tcm)):
+        for start, size in ((RAM, self.config.memory.ram), (TCM, self.config.memory.tcm)):
             for at in range(start, start + size, _PIECE):
-                memory.update(self._processor.read(at, min(_PIECE, start + size - at)))
+                memory.update(self.processor.read(at, min(_PIECE, start + size - at)))
         everything = [
             [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
-            [self._sent_hash.hexdigest(), hashlib.sha256(self._processor.block_image()).hexdigest()],
+            [self._sent_hash.hexdigest(), hashlib.sha256(self.processor.block_image()).hexdigest()],
             [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
             sorted((name, n) for name, n in found.ledger.losses.items() if n),
             [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
@@ -329,6 +391,13 @@ def _resolved(config: Config, image: MachineImage) -> Config:
             part = replace(part, symbol="", start=start, end=end)
         ranges.append(part)
     return replace(config, ranges=tuple(ranges))
+
+
+def _loaded(config: Config, image: MachineImage) -> MachineProcessor:
+    processor = _processor(config)
+    for segment in image.segments:
+        processor.write(segment.address, segment.data)
+    return processor
 
 
 def _processor(config: Config) -> MachineProcessor:

@@ -36,6 +36,7 @@ _FIXED = {
     202: "idle.c3",
     203: "idle.wake",
     204: "idle.reset",
+    205: "stopped",
     208: SMI,
     210: "overhead",
     220: "ready",

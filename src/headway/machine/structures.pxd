@@ -269,8 +269,18 @@ ctypedef struct Hart:
     int32_t halted
     # ^ The halted state in which WFI waits, 1 to 3; 0: not halted.
     int64_t instret
+    int64_t trap_count
+    # ^ Traps that it has entered.
     int32_t cost
     # ^ Cycles for which the instruction holds the hart.
+
+    # What a debugger asks of it (debug.pxd).
+    int32_t held
+    # ^ It is kept from issuing while others run: HOLD_ASKED, HOLD_NOW; 0: it is not.
+    int32_t stepping
+    # ^ The machine stops before its next turn after this one.
+    int64_t reported
+    # ^ The number of the turn (turn_number) before which the machine stopped last for it.
 
     # The parts of caches and bus that it may use.
     uint32_t ways[DIVIDED]
@@ -424,6 +434,9 @@ ctypedef struct StatusRegister:
     uint8_t state
     # ^ The state of a hart that found it not ready.
 
+ctypedef int (*Access)(void* attached, int what, uint32_t address, uint32_t* value) noexcept nogil
+# ^ Loads from a device that is not of the machine, stores to it, or lets such devices do what is due now.
+
 ctypedef struct Machine:
     # Configuration.
     int32_t cores_count
@@ -475,6 +488,11 @@ ctypedef struct Machine:
     int64_t now
     int32_t stop
     int32_t stopped_hart
+    int32_t halfway
+    # ^ A debugger stopped the machine within a tick: the core that has its turn next, + 1; 0: it did not.
+    uint32_t* breakpoints
+    # ^ Addresses before which the machine stops, in ascending order; the next field is their number.
+    int32_t breakpoints_count
     uint32_t tohost
     # ^ 0: the program has none.
     uint32_t entry
@@ -511,6 +529,19 @@ ctypedef struct Machine:
     int32_t sources_count
     int64_t lost_interrupts
     # ^ Edges of a line that was already pending.
+
+    # Devices that are not of the machine.
+    void* attached
+    # ^ The object that has them; ``access`` is called with it.
+    Access access
+    uint32_t window_start[16]
+    uint32_t window_size[16]
+    # ^ MAX_WINDOWS entries each.
+    int32_t windows
+    uint32_t attached_up
+    # ^ Lines that they hold up.
+    int64_t attached_at
+    # ^ When they have something to do; NEVER if nothing is due.
 
     uint8_t* uart_input
     int64_t* uart_at

@@ -13,6 +13,7 @@ from .structures cimport Core, Hart, Machine
 cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value, bint interrupt, int64_t cycle) noexcept nogil:
     """Enter the trap handler. From the cycle on, the hart is in the trap's state."""
     cdef int state
+    h.trap_count += 1
     h.mepc = h.pc
     h.mcause = cause | 0x80000000u if interrupt else cause
     h.mtval = value

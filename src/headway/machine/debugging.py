@@ -1,0 +1,325 @@
+"""Running a program step by step: breakpoints, registers, memory, devices in Python, and going back.
+
+The machine stops between two instructions, when nothing of the next one has happened. So a program that is stopped,
+looked at and let go does the same in every cycle as one that runs through, on all harts. Only what changes something
+changes it: writing a register or memory, and holding one hart while others run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from headway.errors import HeadwayError
+
+from .device import Device, Devices
+from .machine import LATEST, Result, Run, SavedRun
+
+__all__ = ["REGISTERS", "DebugSession", "SavedSession", "Stop", "Why"]
+
+REGISTERS = (
+    *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
+    *(f"a{n}" for n in range(8)),
+    *(f"s{n}" for n in range(2, 12)),
+    *("t3", "t4", "t5", "t6"),
+)
+"""The names of x0 to x31 in the ABI ("RISC-V ABIs Specification", register conventions)."""
+_NUMBERS = {name: n for n, name in enumerate(REGISTERS)} | {f"x{n}": n for n in range(32)} | {"fp": 8}
+
+Why = Literal["breakpoint", "step", "cycle", "condition", "exit", "standstill"]
+Place = int | str
+"""An address, or the name of a function or a variable of the program; ``name+offset`` is possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where the machine stopped, and why."""
+
+    why: Why
+    """Why it stopped.
+
+    "breakpoint" and "step": before the next instruction of ``hart``. "cycle": that tick is reached. "condition":
+    ``when`` was true. "exit": the program has ended. "standstill": every hart waits for something that cannot come.
+    """
+    cycle: int
+    """Ticks since reset."""
+    hart: int | None
+    """The hart that is about to go on; None: none in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSession:
+    """A session as it was at some moment, for `DebugSession.restore`."""
+
+    run: SavedRun
+    devices: object
+
+
+class DebugSession:
+    """A program on the machine, to be run step by step. `headway.machine.machine.Machine.debug` returns it.
+
+    >>> session = Machine(cores=1, threads=2).debug("examples/two-tasks")
+    >>> session.run_until("worker")
+    Stop(why='breakpoint', cycle=5120, hart=1)
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._processor = run.processor
+        self._breakpoints: set[int] = set()
+        self._devices = Devices(run.processor)
+        places = {**run.image.objects, **run.image.functions}
+        self._places = {name: start for name, (start, _) in places.items()}
+        functions = sorted((start, end, name) for name, (start, end) in run.image.functions.items())
+        self._starts = [start for start, _, _ in functions]
+        self._functions = functions
+
+    # --- going on ---
+
+    @property
+    def now(self) -> int:
+        """Ticks since reset."""
+        return self._processor.now
+
+    @property
+    def harts(self) -> int:
+        """The number of harts."""
+        return self._run.config.harts
+
+    @property
+    def ended(self) -> bool:
+        """Whether the program has ended, or can never go on."""
+        return self._run.ended != "limit"
+
+    def run(self, *, cycles: int | None = None) -> Stop:
+        """Run to the next breakpoint or the end, or for so many ticks."""
+        if cycles is not None and cycles < 0:
+            raise HeadwayError(f"cycles is {cycles}: the machine cannot run backwards; save() and restore() go back")
+        return self._go(LATEST if cycles is None else self.now + cycles)
+
+    def step(self, hart: int | None = None, count: int = 1) -> Stop:
+        """Run until a hart has executed ``count`` instructions, or entered traps; None: any hart.
+
+        Other harts run meanwhile. A breakpoint ends it before.
+        """
+        stop = Stop("step", self.now, hart)
+        for _ in range(count):
+            with self._stepping(hart):
+                stop = self._go(LATEST)
+            if stop.why != "step":
+                break
+        return stop
+
+    def run_until(
+        self,
+        place: Place | None = None,
+        *,
+        cycle: int | None = None,
+        when: Callable[[DebugSession], object] | None = None,
+        hart: int | None = None,
+    ) -> Stop:
+        """Run to an address or a symbol, to a tick, or until ``when(session)`` is true, whichever comes first.
+
+        ``when`` is asked before each instruction of any hart, or of ``hart``, which takes some microseconds each.
+        ``hart``: only this hart stops at the place. Breakpoints end it, too. Raises HeadwayError if none is given.
+        """
+        if place is None and cycle is None and when is None:
+            raise HeadwayError("run_until needs an address, a symbol, a cycle or a condition")
+        until = LATEST if cycle is None else cycle
+        if when is not None:
+            return self._until(None if place is None else self.address(place), until, when, hart)
+        if place is None:
+            return self._go(until)
+        at = self.address(place)
+        with self._also(at):
+            while True:
+                stop = self._go(until)
+                elsewhere = hart is not None and stop.hart != hart and at not in self._breakpoints
+                if stop.why != "breakpoint" or not elsewhere or self.pc(stop.hart or 0) != at:
+                    return stop
+
+    def _until(self, at: int | None, until: int, when: Callable[[DebugSession], object], hart: int | None) -> Stop:
+        if when(self):
+            return Stop("condition", self.now, hart)
+        while True:
+            with self._stepping(hart):
+                stop = self._go(until)
+            if stop.why not in ("step", "breakpoint"):
+                return stop
+            if when(self):
+                return Stop("condition", stop.cycle, stop.hart)
+            if stop.why == "breakpoint" or (at is not None and self.pc(stop.hart or 0) == at):
+                return Stop("breakpoint", stop.cycle, stop.hart)
+
+    def _go(self, until: int) -> Stop:
+        if self.ended:
+            return Stop("exit" if self._run.ended == "exit" else "standstill", self.now, None)
+        if self._run.go(until, None):
+            hart = self._processor.stopped_hart
+            why: Why = "breakpoint" if self.pc(hart) in self._stops else "step"
+            return Stop(why, self.now, hart)
+        if self._run.ended == "limit":
+            return Stop("cycle", self.now, None)
+        return Stop("exit" if self._run.ended == "exit" else "standstill", self.now, None)
+
+    # --- breakpoints ---
+
+    @property
+    def breakpoints(self) -> frozenset[int]:
+        """The addresses before which every hart stops."""
+        return frozenset(self._breakpoints)
+
+    def break_at(self, place: Place) -> int:
+        """Stop before the instruction at an address or a symbol, on every hart. Return the address."""
+        at = self.address(place)
+        self._breakpoints.add(at)
+        self._processor.breakpoints(self._breakpoints)
+        return at
+
+    def clear(self, place: Place) -> None:
+        """Stop there no longer."""
+        self._breakpoints.discard(self.address(place))
+        self._processor.breakpoints(self._breakpoints)
+
+    @property
+    def _stops(self) -> set[int]:
+        return self._breakpoints if self._also_at is None else self._breakpoints | {self._also_at}
+
+    _also_at: int | None = None
+
+    @contextmanager
+    def _also(self, at: int) -> Iterator[None]:
+        self._also_at = at
+        self._processor.breakpoints(self._breakpoints | {at})
+        try:
+            yield
+        finally:
+            self._also_at = None
+            self._processor.breakpoints(self._breakpoints)
+
+    @contextmanager
+    def _stepping(self, hart: int | None) -> Iterator[None]:
+        harts = range(self.harts) if hart is None else (self._hart(hart),)
+        for n in harts:
+            self._processor.step(n)
+        try:
+            yield
+        finally:
+            for n in harts:
+                self._processor.step(n, False)
+
+    # --- harts ---
+
+    def hold(self, hart: int) -> None:
+        """Keep a hart from issuing while others run. Its time passes in the state ``stopped``, until `release`."""
+        try:
+            self._processor.hold(self._hart(hart))
+        except ValueError as error:
+            raise HeadwayError(f"hart {hart} cannot be held: {error}") from None
+
+    def release(self, hart: int) -> None:
+        """Let a hart go on that is held."""
+        self._processor.release(self._hart(hart))
+
+    def halted(self, hart: int) -> bool:
+        """Return whether a hart waits for an interrupt, or has not been started."""
+        return self._processor.halted(self._hart(hart)) != 0
+
+    def pc(self, hart: int = 0) -> int:
+        """Return the address of a hart's next instruction."""
+        return self._processor.special(self._hart(hart))[0]
+
+    def registers(self, hart: int = 0) -> dict[str, int]:
+        """Return a hart's registers by name: ``zero`` to ``t6``, ``pc``, and the CSRs of traps (``mstatus`` …)."""
+        from ._processor import REGISTERS as SPECIAL
+
+        number = self._hart(hart)
+        found = {name: self._processor.register(number, n) for n, name in enumerate(REGISTERS)}
+        return found | dict(zip(SPECIAL, self._processor.special(number), strict=True))
+
+    def set_register(self, hart: int, name: str, value: int) -> None:
+        """Set a register: ``a0``, ``x10``, ``pc``. Raises HeadwayError for another name."""
+        if name == "pc":
+            self._processor.set_pc(self._hart(hart), value)
+        elif name in _NUMBERS:
+            self._processor.set_register(self._hart(hart), _NUMBERS[name], value)
+        else:
+            raise HeadwayError(f"{name!r} cannot be set: give pc, x1 to x31, or a name of the ABI, such as a0")
+
+    def where(self, hart: int = 0) -> str:
+        """Return where a hart is: ``function+offset``, or the address."""
+        return self.name(self.pc(hart))
+
+    def _hart(self, hart: int) -> int:
+        if isinstance(hart, bool) or not isinstance(hart, int) or not 0 <= hart < self.harts:
+            raise HeadwayError(f"there is no hart {hart!r}: they are 0 to {self.harts - 1}")
+        return hart
+
+    # --- memory and names ---
+
+    def read(self, place: Place, size: int) -> bytes:
+        """Return memory. Raises HeadwayError if it is not in RAM, or in core 0's tightly coupled memory."""
+        at = self.address(place)
+        try:
+            return self._processor.read(at, size)
+        except ValueError as error:
+            raise HeadwayError(str(error)) from None
+
+    def write(self, place: Place, data: bytes) -> None:
+        """Write memory. Raises HeadwayError as `read` does."""
+        try:
+            self._processor.write(self.address(place), data)
+        except ValueError as error:
+            raise HeadwayError(str(error)) from None
+
+    def address(self, place: Place) -> int:
+        """Return the address of a place. Raises HeadwayError if the program has no such name."""
+        if isinstance(place, int):
+            if not 0 <= place < 1 << 32:
+                raise HeadwayError(f"{place:#x} is no address of 32 bits")
+            return place
+        name, plus, offset = place.partition("+")
+        if name not in self._places:
+            raise HeadwayError(f"{self._run.image.name} has no function or variable {name!r}")
+        try:
+            return self._places[name] + (int(offset, 0) if plus else 0)
+        except ValueError:
+            raise HeadwayError(f"{place!r}: {offset!r} is no number") from None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the program's functions and variables."""
+        return frozenset(self._places)
+
+    def name(self, address: int) -> str:
+        """Return ``function+offset`` for an address, or the address itself where no function is."""
+        at = bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self._functions[at][1]:
+            return f"{address:#010x}"
+        start, _, name = self._functions[at]
+        return name if address == start else f"{name}+{address - start:#x}"
+
+    # --- devices ---
+
+    def attach(self, device: Device, address: int, *, size: int = 4096, line: int = 0) -> None:
+        """Attach a device: its registers at ``address``, and its line of the PLIC, from 4 to 31 (0: none)."""
+        self._devices.attach(device, address, size, line)
+
+    # --- the past ---
+
+    def save(self) -> SavedSession:
+        """Return the session as it is now, for `restore`: memory, harts, caches, time, devices. Output is not."""
+        return SavedSession(self._run.save(), self._devices.save())
+
+    def restore(self, saved: SavedSession) -> None:
+        """Go back to a saved moment, from which everything goes on as before, to the cycle. Breakpoints stay."""
+        self._run.restore(saved.run)
+        self._devices.restore(saved.devices)  # type: ignore[arg-type]
+        self._processor.breakpoints(self._breakpoints)
+
+    def result(self) -> Result:
+        """Return the result so far, as `Machine.run` does at the end."""
+        return self._run.result()

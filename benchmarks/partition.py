@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headway.machine.config import L2, Bus, Config
-from headway.machine.machine import Machine, Result
+from headway.machine.machine import Machine
 from headway.machine.programs import programs
+from headway.machine.run import Result
 from headway.model import Indices
 
 from .common import table

@@ -12,8 +12,9 @@ from elftools.elf.sections import SymbolTableSection
 from tests.few import FEW
 
 from headway.machine.config import Config
-from headway.machine.machine import Machine, Result
+from headway.machine.machine import Machine
 from headway.machine.programs import programs
+from headway.machine.run import Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUEST = Path(__file__).parents[2] / "src/headway/machine/guest"

@@ -32,7 +32,7 @@ from tests.machine.elves import (
 )
 
 from headway import Machine
-from headway.machine.machine import Result
+from headway.machine.run import Result
 from headway.model import violations
 
 DATA = RAM + 0x1000

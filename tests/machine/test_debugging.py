@@ -15,7 +15,7 @@ from headway import Machine
 from headway.errors import HeadwayError
 from headway.machine.debugging import DebugSession, Stop
 from headway.machine.device import Device
-from headway.machine.machine import Result
+from headway.machine.run import Result
 
 from .elves import A0, A1, RAM, ZERO, addi, csrw, jump, li, lw, sw
 from .examples import MAX_CYCLES, Shape, config_of, program

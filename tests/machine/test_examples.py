@@ -10,7 +10,8 @@ from tests.machine import jobs
 from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape, config_of, names, program, run
 
 from headway.machine.config import L2, Cache, Tlb
-from headway.machine.machine import Machine, Result
+from headway.machine.machine import Machine
+from headway.machine.run import Result
 from headway.model import Kind, violations
 
 JOBS = ("matmul", "pointer-chase", "integer", "sort", "crc32")

@@ -30,7 +30,7 @@ from tests.machine.sentences import given_or_sentence
 
 from headway import Cache, Machine
 from headway.errors import HeadwayError
-from headway.machine import machine as machine_module
+from headway.machine import run as run_module
 from headway.machine.config import (
     L2,
     BlockDevice,
@@ -213,7 +213,7 @@ def test_how_long_the_stretches_are_changes_nothing(config: Config) -> None:
     elf = program(*switch(0), *loop(30), *send(b"x"), *switch(1), *loop(30), *leave(0))
     whole = Machine(config).run(elf, max_cycles=4000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine_module, "_STRETCH", 7)
+        patch.setattr(run_module, "_STRETCH", 7)
         pieces = Machine(config).run(elf, max_cycles=4000)
     check(pieces)
     assert whole.digest == pieces.digest
@@ -225,7 +225,7 @@ def test_the_digest_sees_a_single_byte_of_memory() -> None:
 
 
 def test_how_far_it_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module, "_STRETCH", 1000)
+    monkeypatch.setattr(run_module, "_STRETCH", 1000)
     told: list[tuple[int, int]] = []
 
     def note(cycles: int, instructions: int) -> None:
@@ -237,7 +237,7 @@ def test_how_far_it_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_whoever_is_told_may_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module, "_STRETCH", 1000)
+    monkeypatch.setattr(run_module, "_STRETCH", 1000)
     result = run(program(jump(0)), max_cycles=None, progress=lambda cycles, _: cycles >= 3000)
     assert (result.ended, result.exit_status, result.cycles) == ("stopped", None, 3000)
 

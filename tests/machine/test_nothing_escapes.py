@@ -10,7 +10,7 @@ from tests.machine.elves import A0, A1, OBJECT, RAM, T0, T1, WFI, ZERO, addi, cs
 from tests.machine.programs import BLOCKS, DATA, TOHOST, UART, leave, program, run, semihost
 
 from headway.errors import HeadwayError
-from headway.machine import machine as machine_module
+from headway.machine import run as run_module
 from headway.machine.config import Smi, Uart
 
 TCM = 0x0800_0000
@@ -51,7 +51,7 @@ def test_a_program_that_makes_threads_without_end_does_not_fill_the_hosts_memory
 
 
 def test_what_the_uart_sends_without_end_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module, "MAX_KEPT", 1000)
+    monkeypatch.setattr(run_module, "MAX_KEPT", 1000)
     fill = program(*li(T0, UART), sw(T0, T0, 8), jump(-4))
     with pytest.raises(HeadwayError, match="give run\\(\\) an output stream"):
         run(fill, uart=Uart(tick=1))

@@ -20,7 +20,8 @@ from tests.machine.test_command import headway
 
 from headway.machine.config import PowerConfig, Smi
 from headway.machine.host import TICKS_PER_SECOND as SECOND
-from headway.machine.machine import Machine, Result
+from headway.machine.machine import Machine
+from headway.machine.run import Result
 from headway.machine.utilisation import NS, sample_of
 from headway.model import Quality, Sample, Utilisation
 from headway.views.utilisation_json import cpu_schema

@@ -17,7 +17,8 @@ import pytest
 from tests.machine.examples import MAX_CYCLES, config_of, program
 
 import headway
-from headway.machine.machine import Machine, Result
+from headway.machine.machine import Machine
+from headway.machine.run import Result
 from headway.model import Kind, kind_of
 
 pytestmark = pytest.mark.end_to_end

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypedDict, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -23,10 +23,14 @@ from headway.machine.config import Config
 from headway.machine.programs import program_of, programs
 
 if TYPE_CHECKING:
+    from headway.machine.debugging import DebugSession
     from headway.machine.image import MachineImage
-    from headway.machine.machine import Result
+    from headway.machine.run import Result
 
 __all__ = ["command"]
+
+_PIECE = 1 << 22
+"""Ticks between two looks at whether the user wants to end the run."""
 
 
 @click.group("machine")
@@ -129,6 +133,13 @@ def _program(name: str) -> tuple[MachineImage, Config]:
     "--cpu", "processors", is_flag=True, help="Report the processors instead of the threads, as headway cpu does."
 )
 @click.option("--trace", "traced", metavar="FILE", help="Write the trace of every instruction to FILE (headway trace).")
+@click.option(
+    "--gdb",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Wait for a debugger on this port of the loopback interface (0: any); each hart is a thread.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the harts.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without a progress bar.")
 @click.option(
@@ -152,6 +163,7 @@ def _run(
     html: str | None,
     processors: bool,
     traced: str | None,
+    port: int | None,
     verbose: bool,
     quiet: bool,
     limit: int,
@@ -166,6 +178,7 @@ def _run(
     headway machine run prog.elf -o run.hw            and every transition
     headway machine run prog.elf --cpu                use and speed of the harts
     headway machine run prog.elf --trace prog.hwt     trace every instruction
+    headway machine run prog.elf --gdb 3333           under a debugger
 
     Run a program to its end, and show the progress of its threads in cycles. PROGRAM is a name that headway machine
     list shows, or the path of an ELF file (RISC-V, RV32IMAC). Give a file that has the name of a program as ./NAME.
@@ -179,6 +192,8 @@ def _run(
     config = _config_of(**chosen, otherwise=needed)
     if output is not None:
         _check_recording(output)
+    if port is not None and (output is not None or traced is not None or max_cycles is not None):
+        raise click.UsageError("--gdb stops and changes the run: leave out -o, --trace and --max-cycles")
     from headway.machine.machine import Machine
 
     stream = sys.stderr
@@ -186,18 +201,25 @@ def _run(
         line = None if quiet else progress_bar(max_cycles)
         shown = None if line is None else _Progress(line)
         console = _console(sys.stdout, shown)
+        streams: _Streams = {
+            "input": cast(BinaryIO, _Input(sys.stdin.buffer, interrupts)) if sys.stdin is not None else None,
+            "output": console,
+            "errors": _console(sys.stderr, shown),
+        }
         try:
-            result = Machine(config).run(
-                image,
-                max_cycles=max_cycles,
-                input=cast(BinaryIO, _Input(sys.stdin.buffer, interrupts)) if sys.stdin is not None else None,
-                output=console,
-                errors=_console(sys.stderr, shown),
-                arguments=arguments,
-                progress=lambda cycles, instructions: _go_on(shown, interrupts, cycles, instructions),
-                trace=trace,
-                recording=output,
-            )
+            if port is not None:
+                session = Machine(config).debug(image, arguments=arguments, **streams)
+                result = _debugged(session, port, image.name, interrupts)
+            else:
+                result = Machine(config).run(
+                    image,
+                    max_cycles=max_cycles,
+                    arguments=arguments,
+                    progress=lambda cycles, instructions: _go_on(shown, interrupts, cycles, instructions),
+                    trace=trace,
+                    recording=output,
+                    **streams,
+                )
         finally:
             if shown is not None:
                 shown.hide()
@@ -220,6 +242,25 @@ def _run(
     if result.ended == "standstill":
         raise HeadwayError(f"{name}: every hart waits at cycle {result.cycles}, and nothing can wake one")
     context.exit(_exit_status(result.exit_status or 0))
+
+
+class _Streams(TypedDict):
+    """The streams of a run."""
+
+    input: BinaryIO | None
+    output: BinaryIO
+    errors: BinaryIO
+
+
+def _debugged(session: DebugSession, port: int, name: str, interrupts: _Interrupts) -> Result:
+    """Run under a debugger; to the end, once the debugger has let the program go."""
+    from headway.cli.gdb import serve_debugger
+
+    ended = serve_debugger(session, port, name, lambda: interrupts.asked)
+    while ended == "detached" and not session.ended and not interrupts.asked:
+        session.run(cycles=_PIECE)
+    result = session.result()
+    return result if session.ended else replace(result, ended="stopped")
 
 
 def _check_recording(output: str) -> None:

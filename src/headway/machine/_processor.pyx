@@ -15,7 +15,7 @@ from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
 from .copying cimport copy_of, free_machine
-from .debug cimport DEBUGGED, HOLD_ASKED, STOP_DEBUG, release
+from .debug cimport DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, STOP_DEBUG, WATCH_LOADS, WATCH_STORES, release, turn_number
 from .division cimport divide, set_own_part
 from .events cimport write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
@@ -486,13 +486,47 @@ cdef class MachineProcessor:
         for i in range(m.harts_count):
             self._watch(&m.harts[i])
 
-    def step(self, hart: int, on: bool = True) -> None:
-        """Stop before the hart's next instruction, after this one; once. Raises IndexError."""
+    def watches(self, ranges) -> None:
+        """Stop after accesses to these ranges of memory, and to no others: (address, bytes, loads, stores) each.
+
+        Raises ValueError if there are too many.
+        """
+        cdef Machine* m = self.m
+        cdef int i
+        if len(ranges) > MAX_WATCHES:
+            raise ValueError(f"there can be {MAX_WATCHES} watchpoints")
+        m.watches = 0
+        for i, (address, size, loads, stores) in enumerate(ranges):
+            m.watch_start[i] = address
+            m.watch_size[i] = size
+            m.watch_kind[i] = (WATCH_LOADS if loads else 0) | (WATCH_STORES if stores else 0)
+            m.watches = i + 1
+        for i in range(m.harts_count):
+            m.harts[i].touching = 0
+            self._watch(&m.harts[i])
+
+    def stopped_for(self) -> tuple:
+        """Return what `run` stopped for as DEBUG: "breakpoint", "step" or "watch"; and the address that was accessed."""
+        cdef Hart* h = &self.m.harts[self.m.stopped_hart]
+        return ("breakpoint", "step", "watch")[self.m.stopped_for - FOR_BREAKPOINT], h.touched
+
+    def rearm(self, hart: int) -> None:
+        """Stop again for the turn before which the machine has stopped last. Raises IndexError."""
+        self._check(hart, 0)
+        self.m.harts[<int>hart].reported = -1
+
+    def turns(self, hart: int) -> int:
+        """Return how many instructions the hart has executed and how many traps it has entered. Raises IndexError."""
+        self._check(hart, 0)
+        return turn_number(&self.m.harts[<int>hart])
+
+    def step_to(self, hart: int, turn: int) -> None:
+        """Stop before the hart's turn with this number (`turns`), or a later one, once; 0: do not. Raises IndexError."""
         self._check(hart, 0)
         cdef Hart* h = &self.m.harts[<int>hart]
-        h.stepping = on
-        if on:
-            h.reported = h.instret + h.trap_count
+        h.step_to = turn
+        if turn:
+            h.reported = turn_number(h)
         self._watch(h)
 
     def hold(self, hart: int) -> None:
@@ -513,7 +547,7 @@ cdef class MachineProcessor:
         self._watch(h)
 
     cdef void _watch(self, Hart* h) noexcept:
-        if h.held or h.stepping or self.m.breakpoints_count:
+        if h.held or h.step_to or self.m.breakpoints_count or self.m.watches:
             h.attention |= DEBUGGED
         else:
             h.attention &= ~<uint32_t>DEBUGGED

@@ -5,13 +5,17 @@ in every cycle as one that is not. A hart that is held while others run is anoth
 its own.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
+
+from headway.riscv.decode cimport decode_half, decode_word
 
 from .accounts cimport enter
 from .architecture cimport *
 from .clocks cimport cycle_of
+from .code cimport memory_at
 from .power cimport BREAKING, INTERRUPTED, RESUMING
-from .structures cimport Core, Hart, Machine
+from .structures cimport Core, Decoded, Hart, Machine
 from .turns cimport new_turn, next_turn, resume
 
 cdef enum:
@@ -21,6 +25,12 @@ cdef enum:
     HOLD_NOW = 2
     STOP_DEBUG = 5
     # ^ Why the machine stops: a debugger asked for it.
+    FOR_BREAKPOINT = 1
+    FOR_STEP = 2
+    FOR_WATCH = 3
+    WATCH_LOADS = 1
+    WATCH_STORES = 2
+    MAX_WATCHES = 16
 
 
 cdef inline int64_t turn_number(Hart* h) noexcept nogil:
@@ -39,15 +49,68 @@ cdef inline bint has_breakpoint(Machine* m, uint32_t address) noexcept nogil:
     return low < m.breakpoints_count and m.breakpoints[low] == address
 
 
-cdef inline bint stops_here(Machine* m, Hart* h) noexcept nogil:
+cdef inline uint32_t watched(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Return the first watched address that the hart's next instruction accesses; 0: none."""
+    cdef Decoded d
+    cdef uint16_t low, high
+    cdef uint8_t* at = memory_at(m, c, h.pc)
+    cdef uint32_t address, size, kind
+    cdef int i
+    if at == NULL:
+        return 0
+    memcpy(&low, at, 2)
+    if low & 3 == 3:
+        at = memory_at(m, c, h.pc + 2)
+        if at == NULL:
+            return 0
+        memcpy(&high, at, 2)
+        decode_word(&d, <uint32_t>high << 16 | low)
+    else:
+        decode_half(&d, low)
+    address = h.x[d.rs1]
+    if d.operation in (LB, LBU, LH, LHU, LW):
+        kind = WATCH_LOADS
+        address += <uint32_t>d.immediate
+    elif d.operation in (SB, SH, SW):
+        kind = WATCH_STORES
+        address += <uint32_t>d.immediate
+    elif d.operation == LR:
+        kind = WATCH_LOADS
+    elif d.operation == SC:
+        kind = WATCH_STORES
+    elif d.operation in (AMOSWAP, AMOADD, AMOXOR, AMOAND, AMOOR, AMOMIN, AMOMAX, AMOMINU, AMOMAXU):
+        kind = WATCH_LOADS | WATCH_STORES
+    else:
+        return 0
+    size = 1 if d.operation in (LB, LBU, SB) else 2 if d.operation in (LH, LHU, SH) else 4
+    for i in range(m.watches):
+        if m.watch_kind[i] & kind and address < m.watch_start[i] + m.watch_size[i] and m.watch_start[i] < address + size:
+            return max(address, m.watch_start[i])
+    return 0
+
+
+cdef inline bint stops_here(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Return whether the machine stops before this turn of the hart. It stops once before each."""
     cdef int64_t number = turn_number(h)
-    if number == h.reported:
-        return False
-    if not h.stepping and (h.attention & (INTERRUPTED | BREAKING) or not has_breakpoint(m, h.pc)):
+    cdef int why = 0
+    if number != h.reported:
+        if h.touching and number >= h.touching:
+            why = FOR_WATCH
+        elif h.step_to and number >= h.step_to:
+            why = FOR_STEP
+        if m.breakpoints_count and not h.attention & (INTERRUPTED | BREAKING) and has_breakpoint(m, h.pc):
+            # A stop at a breakpoint is one, whatever else was asked for.
+            why = why if why == FOR_WATCH else FOR_BREAKPOINT
+    if not why:
+        if m.watches and not h.attention & (INTERRUPTED | BREAKING) and not h.touching:
+            h.touched = watched(m, c, h)
+            h.touching = number + 1 if h.touched else 0
         return False
     h.reported = number
-    h.stepping = 0
+    h.touching = 0
+    if number >= h.step_to:
+        h.step_to = 0
+    m.stopped_for = why
     return True
 
 

@@ -8,7 +8,7 @@ changes it: writing a register or memory, and holding one hart while others run.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +16,8 @@ from typing import Literal
 from headway.errors import HeadwayError
 
 from .device import Device, Devices
-from .machine import LATEST, Result, Run, SavedRun
+from .ledger import thread_name
+from .run import LATEST, Result, Run, SavedRun
 
 __all__ = ["REGISTERS", "DebugSession", "SavedSession", "Stop", "Why"]
 
@@ -29,7 +30,7 @@ REGISTERS = (
 """The names of x0 to x31 in the ABI ("RISC-V ABIs Specification", register conventions)."""
 _NUMBERS = {name: n for n, name in enumerate(REGISTERS)} | {f"x{n}": n for n in range(32)} | {"fp": 8}
 
-Why = Literal["breakpoint", "step", "cycle", "condition", "exit", "standstill"]
+Why = Literal["breakpoint", "step", "watch", "cycle", "condition", "exit", "standstill"]
 Place = int | str
 """An address, or the name of a function or a variable of the program; ``name+offset`` is possible."""
 
@@ -41,13 +42,16 @@ class Stop:
     why: Why
     """Why it stopped.
 
-    "breakpoint" and "step": before the next instruction of ``hart``. "cycle": that tick is reached. "condition":
-    ``when`` was true. "exit": the program has ended. "standstill": every hart waits for something that cannot come.
+    "breakpoint" and "step": before the next instruction of ``hart``. "watch": after its access to watched memory.
+    "cycle": that tick is reached. "condition": ``when`` was true. "exit": the program has ended. "standstill": every
+    hart waits for something that cannot come.
     """
     cycle: int
     """Ticks since reset."""
     hart: int | None
     """The hart that is about to go on; None: none in particular."""
+    address: int | None = None
+    """The watched address that was accessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class SavedSession:
 
     run: SavedRun
     devices: object
+    held: frozenset[int]
 
 
 class DebugSession:
@@ -70,6 +75,8 @@ class DebugSession:
         self._run = run
         self._processor = run.processor
         self._breakpoints: set[int] = set()
+        self._watches: list[tuple[int, int, bool, bool]] = []
+        self._held: set[int] = set()
         self._devices = Devices(run.processor)
         places = {**run.image.objects, **run.image.functions}
         self._places = {name: start for name, (start, _) in places.items()}
@@ -94,20 +101,28 @@ class DebugSession:
         """Whether the program has ended, or can never go on."""
         return self._run.ended != "limit"
 
-    def run(self, *, cycles: int | None = None) -> Stop:
-        """Run to the next breakpoint or the end, or for so many ticks."""
+    def run(self, *, cycles: int | None = None, stepping: Collection[int] = ()) -> Stop:
+        """Run to the next breakpoint or the end, or for so many ticks.
+
+        ``stepping``: harts before whose second turn from now on it stops, too.
+        """
         if cycles is not None and cycles < 0:
             raise HeadwayError(f"cycles is {cycles}: the machine cannot run backwards; save() and restore() go back")
-        return self._go(LATEST if cycles is None else self.now + cycles)
+        with self._stepping(stepping):
+            return self._go(LATEST if cycles is None else self.now + cycles)
 
     def step(self, hart: int | None = None, count: int = 1) -> Stop:
         """Run until a hart has executed ``count`` instructions, or entered traps; None: any hart.
 
         Other harts run meanwhile. A breakpoint ends it before.
         """
-        stop = Stop("step", self.now, hart)
+        if count < 1:
+            raise HeadwayError(f"count is {count}: at least one step can be made")
+        if hart is not None:
+            with self._stepping((self._hart(hart),), count):
+                return self._go(LATEST)
         for _ in range(count):
-            with self._stepping(hart):
+            with self._stepping(range(self.harts)):
                 stop = self._go(LATEST)
             if stop.why != "step":
                 break
@@ -144,25 +159,30 @@ class DebugSession:
     def _until(self, at: int | None, until: int, when: Callable[[DebugSession], object], hart: int | None) -> Stop:
         if when(self):
             return Stop("condition", self.now, hart)
+        harts = range(self.harts) if hart is None else (self._hart(hart),)
         while True:
-            with self._stepping(hart):
+            with self._stepping(harts):
                 stop = self._go(until)
-            if stop.why not in ("step", "breakpoint"):
+            if stop.why not in ("step", "breakpoint", "watch"):
                 return stop
             if when(self):
                 return Stop("condition", stop.cycle, stop.hart)
-            if stop.why == "breakpoint" or (at is not None and self.pc(stop.hart or 0) == at):
+            if stop.why != "step":
+                return stop
+            if at is not None and self.pc(stop.hart or 0) == at:
                 return Stop("breakpoint", stop.cycle, stop.hart)
 
     def _go(self, until: int) -> Stop:
         if self.ended:
             return Stop("exit" if self._run.ended == "exit" else "standstill", self.now, None)
         if self._run.go(until, None):
-            hart = self._processor.stopped_hart
-            why: Why = "breakpoint" if self.pc(hart) in self._stops else "step"
-            return Stop(why, self.now, hart)
+            why, touched = self._processor.stopped_for()
+            return Stop(why, self.now, self._processor.stopped_hart, touched if why == "watch" else None)
         if self._run.ended == "limit":
             return Stop("cycle", self.now, None)
+        if self._run.ended == "standstill" and self._held:
+            self._run.ended = "limit"  # it can go on, once a hart is released
+            return Stop("standstill", self.now, None)
         return Stop("exit" if self._run.ended == "exit" else "standstill", self.now, None)
 
     # --- breakpoints ---
@@ -184,32 +204,48 @@ class DebugSession:
         self._breakpoints.discard(self.address(place))
         self._processor.breakpoints(self._breakpoints)
 
-    @property
-    def _stops(self) -> set[int]:
-        return self._breakpoints if self._also_at is None else self._breakpoints | {self._also_at}
-
-    _also_at: int | None = None
+    def clear_all(self) -> None:
+        """Stop at no breakpoint and for no watched memory any more."""
+        self._breakpoints.clear()
+        self._watches.clear()
+        self._processor.breakpoints(())
+        self._processor.watches(())
 
     @contextmanager
     def _also(self, at: int) -> Iterator[None]:
-        self._also_at = at
         self._processor.breakpoints(self._breakpoints | {at})
         try:
             yield
         finally:
-            self._also_at = None
             self._processor.breakpoints(self._breakpoints)
 
+    def watch(self, place: Place, size: int = 4, *, loads: bool = False, stores: bool = True) -> None:
+        """Stop after every access of that kind to so many bytes, by any hart. Raises HeadwayError if it cannot be."""
+        at = self.address(place)
+        if size < 1 or at + size > 1 << 32 or not (loads or stores):
+            raise HeadwayError(f"{size} bytes at {at:#x} cannot be watched: give bytes of memory, and loads or stores")
+        wanted = [*self._watches, (at, size, loads, stores)]
+        try:
+            self._processor.watches(wanted)
+        except ValueError as error:
+            raise HeadwayError(str(error)) from None
+        self._watches = wanted
+
+    def unwatch(self, place: Place, size: int | None = None) -> None:
+        """Watch what begins there no longer; ``size``: only what has that size."""
+        at = self.address(place)
+        self._watches = [w for w in self._watches if w[0] != at or (size is not None and w[1] != size)]
+        self._processor.watches(self._watches)
+
     @contextmanager
-    def _stepping(self, hart: int | None) -> Iterator[None]:
-        harts = range(self.harts) if hart is None else (self._hart(hart),)
+    def _stepping(self, harts: Collection[int], count: int = 1) -> Iterator[None]:
         for n in harts:
-            self._processor.step(n)
+            self._processor.step_to(n, self._processor.turns(n) + count)
         try:
             yield
         finally:
             for n in harts:
-                self._processor.step(n, False)
+                self._processor.step_to(n, 0)
 
     # --- harts ---
 
@@ -217,12 +253,18 @@ class DebugSession:
         """Keep a hart from issuing while others run. Its time passes in the state ``stopped``, until `release`."""
         try:
             self._processor.hold(self._hart(hart))
+            self._held.add(hart)
         except ValueError as error:
             raise HeadwayError(f"hart {hart} cannot be held: {error}") from None
 
     def release(self, hart: int) -> None:
         """Let a hart go on that is held."""
         self._processor.release(self._hart(hart))
+        self._held.discard(hart)
+
+    def rearm(self, hart: int) -> None:
+        """Let a hart that has stopped before an instruction stop before it once more."""
+        self._processor.rearm(self._hart(hart))
 
     def halted(self, hart: int) -> bool:
         """Return whether a hart waits for an interrupt, or has not been started."""
@@ -239,6 +281,24 @@ class DebugSession:
         number = self._hart(hart)
         found = {name: self._processor.register(number, n) for n, name in enumerate(REGISTERS)}
         return found | dict(zip(SPECIAL, self._processor.special(number), strict=True))
+
+    def counters(self, hart: int = 0) -> Mapping[str, int]:
+        """Return a hart's progress counters by name: ``epc``, ``mpci``, ``mpcx``, ``kpc``, ``iopc``, ``rpc`` …"""
+        return self._processor.hart(self._hart(hart))
+
+    def doing(self, hart: int = 0) -> str:
+        """Return the name of the thread that a hart runs and its state, as ``worker, kernel.sleep``."""
+        number = self._hart(hart)
+        for thread, name, _, end, is_hart, runs_on, state, _ in self._processor.seen():
+            if runs_on == number and end < 0:
+                shown = self._run.names.get(state, str(state))
+                return shown if is_hart else f"{thread_name(thread, name, is_hart)}, {shown}"
+        return "not started" if self._processor.halted(number) < 0 else ""
+
+    @property
+    def exit_status(self) -> int | None:
+        """The program's exit status; None: it has not ended."""
+        return self._run.exit_status
 
     def set_register(self, hart: int, name: str, value: int) -> None:
         """Set a register: ``a0``, ``x10``, ``pc``. Raises HeadwayError for another name."""
@@ -312,13 +372,15 @@ class DebugSession:
 
     def save(self) -> SavedSession:
         """Return the session as it is now, for `restore`: memory, harts, caches, time, devices. Output is not."""
-        return SavedSession(self._run.save(), self._devices.save())
+        return SavedSession(self._run.save(), self._devices.save(), frozenset(self._held))
 
     def restore(self, saved: SavedSession) -> None:
         """Go back to a saved moment, from which everything goes on as before, to the cycle. Breakpoints stay."""
         self._run.restore(saved.run)
+        self._held = set(saved.held)
         self._devices.restore(saved.devices)  # type: ignore[arg-type]
         self._processor.breakpoints(self._breakpoints)
+        self._processor.watches(self._watches)
 
     def result(self) -> Result:
         """Return the result so far, as `Machine.run` does at the end."""

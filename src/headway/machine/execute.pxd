@@ -329,7 +329,7 @@ cdef inline bint intercepts(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
             charge_gap(m, c, h, begin)
         hold(m, c, h, begin)
         return True
-    if stops_here(m, h):
+    if stops_here(m, c, h):
         m.stop = STOP_DEBUG
         m.stopped_hart = h.number
         return True

@@ -277,10 +277,14 @@ ctypedef struct Hart:
     # What a debugger asks of it (debug.pxd).
     int32_t held
     # ^ It is kept from issuing while others run: HOLD_ASKED, HOLD_NOW; 0: it is not.
-    int32_t stepping
-    # ^ The machine stops before its next turn after this one.
+    int64_t step_to
+    # ^ The machine stops before the turn with this number (turn_number), or a later one; 0: it does not.
     int64_t reported
     # ^ The number of the turn (turn_number) before which the machine stopped last for it.
+    int64_t touching
+    # ^ The number + 1 of a turn whose instruction accesses watched memory; 0: none does.
+    uint32_t touched
+    # ^ The watched address that it accesses.
 
     # The parts of caches and bus that it may use.
     uint32_t ways[DIVIDED]
@@ -493,6 +497,13 @@ ctypedef struct Machine:
     uint32_t* breakpoints
     # ^ Addresses before which the machine stops, in ascending order; the next field is their number.
     int32_t breakpoints_count
+    uint32_t watch_start[16]
+    uint32_t watch_size[16]
+    uint32_t watch_kind[16]
+    # ^ Memory after whose accesses the machine stops: WATCH_LOADS, WATCH_STORES. MAX_WATCHES entries each.
+    int32_t watches
+    int32_t stopped_for
+    # ^ What it stopped for: FOR_BREAKPOINT, FOR_STEP, FOR_WATCH.
     uint32_t tohost
     # ^ 0: the program has none.
     uint32_t entry

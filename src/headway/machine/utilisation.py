@@ -13,7 +13,7 @@ from dataclasses import replace
 from headway.model import FIGURES, Cell, Kind, Processor, Quality, Sample, Utilisation, kind_of
 
 from .host import TICKS_PER_SECOND
-from .machine import Result
+from .run import Result
 from .states import IDLE, SMI
 
 __all__ = ["sample_of"]

@@ -1,0 +1,32 @@
+"""Waiting for a debugger and serving it, for ``headway machine run --gdb``."""
+
+from __future__ import annotations
+
+import select
+import shlex
+import socket
+from collections.abc import Callable
+
+from headway.machine.debugging import DebugSession
+from headway.machine.gdb.server import Ended, GdbServer, listen
+
+from .say import say
+
+__all__ = ["serve_debugger"]
+
+_LOOK = 0.2
+"""Seconds between two looks at whether the user wants to end the run."""
+
+
+def serve_debugger(session: DebugSession, port: int, program: str, interrupted: Callable[[], bool]) -> Ended:
+    """Wait for a debugger on a port of the loopback interface (0: any), and serve it until it is done."""
+    with listen(port) as server:
+        number = server.getsockname()[1]
+        say(f"waiting for a debugger: gdb-multiarch {shlex.quote(program)} -ex 'target remote :{number}'")
+        while not select.select([server], [], [], _LOOK)[0]:
+            if interrupted():
+                return "interrupted"
+        connected, _ = server.accept()
+    with connected:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return GdbServer(session, connected, interrupted).serve()

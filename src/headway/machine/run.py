@@ -1,0 +1,249 @@
+"""A run in progress, and its result: the processor, the host that the program calls, and the output so far.
+
+The compiled processor simulates without Python until it needs the host. It runs for a limited number of ticks at a
+time, so that Ctrl-C works, progress can be shown, and the UART's output appears while the program runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from headway.errors import HeadwayError
+from headway.model import Cell, Ledger
+from headway.trace.threads.container import TraceFileWriter
+
+from .config import RAM, TCM, Config
+from .console import MAX_KEPT, Console
+from .host import Host
+from .image import MachineImage
+from .ledger import ledger_of
+from .states import polled_registers
+
+if TYPE_CHECKING:
+    from ._processor import MachineProcessor
+    from .recording import RunRecorder
+
+__all__ = ["LATEST", "Progress", "Result", "Run", "SavedRun"]
+
+_STRETCH = 1 << 22
+"""Ticks that are simulated in one call of the compiled processor."""
+_PIECE = 1 << 20
+_A0, _A1 = 10, 11
+LATEST = (1 << 61) - 1
+"""The largest number of ticks that a run can be given."""
+
+Progress = Callable[[int, int], bool | None]
+Ended = Literal["exit", "limit", "standstill", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a run."""
+
+    ledger: Ledger
+    """Threads and harts with their states. Times are in ticks, indices in cycles."""
+    ended: Ended
+    """How the run ended.
+
+    "exit": the program ended it. "limit": ``max_cycles`` was reached. "standstill": every hart waits for something that
+    cannot come. "stopped": the caller's ``progress`` ended it.
+    """
+    exit_status: int | None
+    """The program's exit status, from 0 to 2^32 - 1; None if the program has not ended."""
+    cycles: int
+    """Ticks of the machine's clock that the run lasted."""
+    instructions: int
+    """Instructions that all harts together retired."""
+    output: bytes
+    """What the UART sent. Only the first 64 MiB are kept; to send more, a run needs an output stream."""
+    console: bytes
+    """What the program wrote through its host, if `Machine.run` got no output stream."""
+    harts: tuple[Mapping[str, int], ...]
+    """For each hart, its ``pc`` and its counters at the end, by name."""
+    cores: tuple[Mapping[str, int], ...]
+    """For each core, the counters of its clock at the end, by name."""
+    throttled: tuple[tuple[int, int], ...]
+    """For each core, how many ticks its duty cycle (``pwduty``) stopped its clock, and how often."""
+    digest: str
+    """A SHA-256 hash of all of this and of the memory. Two runs with equal digests were the same to the cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A run as it was at some moment. Nothing that follows changes it."""
+
+    processor: MachineProcessor
+    host: tuple[object, ...]
+    output: bytes
+    written: bytes
+    sent_hash: Any
+    ended: Ended
+
+
+class Run:
+    """A run in progress: the processor, its host, and the output so far."""
+
+    def __init__(
+        self,
+        processor: MachineProcessor,
+        config: Config,
+        image: MachineImage,
+        names: Mapping[int, str],
+        console: Console,
+        arguments: Sequence[str],
+        traced: TraceFileWriter | None,
+        recorder: RunRecorder | None,
+    ) -> None:
+        self.processor, self.config, self.image = processor, config, image
+        self._console = console
+        self.names, self._traced, self._recorder = names, traced, recorder
+        self._host = Host(
+            processor,
+            console,
+            # The first word of the command line is the program's name, so that a program finds its arguments after it.
+            arguments=(os.path.basename(image.name).replace(" ", "_"), *arguments),
+            free=image.end,
+            top=RAM + config.memory.ram,
+        )
+        self._output = bytearray()
+        self._sent_hash = hashlib.sha256()
+        self.ended: Ended = "limit"
+        processor.start(image.entry, image.tohost)
+
+    @property
+    def exit_status(self) -> int | None:
+        """The program's exit status; None: it has not ended."""
+        return self._host.exit_status
+
+    def go(self, until: int, progress: Progress | None) -> bool:
+        """Run to a tick, or to the end. Return whether a debugger's request stopped it before.
+
+        ``ended`` says how it ended; it is "limit" if the program can go on.
+        """
+        from ._processor import DEBUG, HTIF, SEMIHOST, STANDSTILL
+
+        processor = self.processor
+        while True:
+            stop = processor.run(min(until, processor.now + _STRETCH))
+            self._drain()
+            if stop == DEBUG:
+                return True
+            if stop == STANDSTILL:
+                self.ended = "standstill"
+                return False
+            if stop == HTIF and self.image.tohost is not None:
+                self._host.htif(self.image.tohost, self.image.fromhost)
+            elif stop == SEMIHOST:
+                hart = processor.stopped_hart
+                operation, parameter = processor.register(hart, _A0), processor.register(hart, _A1)
+                processor.set_register(hart, _A0, self._host.semihost(operation, parameter, processor.now))
+            if self._host.exit_status is not None:
+                self.ended = "exit"
+                # The program ended before the UART sent its last bytes; the UART sends them without the processor.
+                self._sent(processor.untransmitted())
+                return False
+            if processor.now >= until:
+                return False
+            if progress is not None and progress(processor.now, processor.instructions):
+                self.ended = "stopped"
+                return False
+
+    def save(self) -> SavedRun:
+        """Return the run as it is now. Streams are not a part of it. The run must not be traced or recorded."""
+        written = bytes(self._console.written)
+        sent = self._sent_hash.copy()
+        return SavedRun(self.processor.copy(), self._host.state(), bytes(self._output), written, sent, self.ended)
+
+    def restore(self, saved: SavedRun) -> None:
+        """Go back to a saved moment of this run."""
+        self.processor.become(saved.processor)
+        self._host.set_state(saved.host)
+        self._output[:] = saved.output
+        self._console.written[:] = saved.written
+        self._sent_hash = saved.sent_hash.copy()
+        self.ended = saved.ended
+
+    def _drain(self) -> None:
+        self._sent(self.processor.transmitted())
+        if not self.config.trace.buffer:
+            self._keep_trace()
+        if self._recorder is not None:
+            self._recorder.take()
+
+    def _keep_trace(self) -> None:
+        if self._traced is not None:
+            for core in range(self.config.cores):
+                self._traced.add(core, self.processor.trace(core))
+
+    def end_trace(self) -> None:
+        """Write everything that the trace units still hold, and close the trace."""
+        if self._traced is not None:
+            self.processor.end_trace()
+            self._keep_trace()
+            self._traced.close()
+
+    def _sent(self, sent: bytes) -> None:
+        self._sent_hash.update(sent)
+        if len(self._output) + len(sent) <= MAX_KEPT:
+            self._output += sent
+        elif self._console.keeps:
+            raise HeadwayError(f"the UART sends more than {MAX_KEPT >> 20} MiB: give run() an output stream")
+        if not self._console.keeps:
+            self._console.write(sent)
+
+    def result(self) -> Result:
+        """Return the result so far."""
+        processor = self.processor
+        ledger = ledger_of(
+            processor.threads(),
+            processor.processors(),
+            until=processor.now,
+            names=self.names,
+            losses=processor.losses,
+            polled=polled_registers(self.config.polls),
+        )
+        found = Result(
+            ledger=ledger,
+            ended=self.ended,
+            exit_status=self._host.exit_status,
+            cycles=processor.now,
+            instructions=processor.instructions,
+            output=bytes(self._output),
+            console=bytes(self._console.written),
+            harts=tuple(dict(processor.hart(number)) for number in range(self.config.harts)),
+            cores=tuple(dict(processor.core(number)) for number in range(self.config.cores)),
+            throttled=tuple(processor.throttled(number) for number in range(self.config.cores)),
+            digest="",
+        )
+        return replace(found, digest=self._digest(found))
+
+    def _digest(self, found: Result) -> str:
+        memory = hashlib.sha256()
+        for start, size in ((RAM, self.config.memory.ram), (TCM, self.config.memory.tcm)):
+            for at in range(start, start + size, _PIECE):
+                memory.update(self.processor.read(at, min(_PIECE, start + size - at)))
+        everything = [
+            [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
+            [self._sent_hash.hexdigest(), hashlib.sha256(self.processor.block_image()).hexdigest()],
+            [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
+            sorted((name, n) for name, n in found.ledger.losses.items() if n),
+            [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
+            [[p.cpu, _canonical(p.states)] for p in found.ledger.processors],
+        ]
+        return hashlib.sha256(json.dumps(everything).encode()).hexdigest()
+
+
+def _canonical(states: Mapping[str, Cell]) -> list[object]:
+    return [
+        [
+            *(state, cell.time, cell.count, cell.cycles, cell.instructions),
+            *(cell.stall_cycles, cell.memory_stall_cycles, cell.external_stall_cycles),
+            sorted((cell.events or {}).items()),
+        ]
+        for state, cell in sorted(states.items())
+    ]

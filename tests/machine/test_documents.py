@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from headway import Machine
+
 pytestmark = pytest.mark.end_to_end
 
 ROOT = Path(__file__).parents[2]
@@ -49,12 +51,25 @@ def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
             (tmp_path / target).write_bytes(done.stdout)
 
 
-def test_the_python_of_the_machines_page_gives_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", ["docs/machine.md", "docs/machine-debugging.md"])
+def test_the_python_of_a_page_gives_what_is_shown(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    text = "\n".join(block for block in blocks("docs/machine.md") if ">>>" in block)
-    test = doctest.DocTestParser().get_doctest(text, {}, "docs/machine.md", "docs/machine.md", 0)
+    text = "\n".join(block for block in blocks(page) if ">>>" in block)
+    test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_device_of_the_debugging_page_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (block,) = blocks("docs/machine-debugging.md", "python")
+    session = Machine(cores=1, threads=6).debug("examples/mutex.elf")
+    scope: dict[str, object] = {"session": session}
+    exec(block, scope)
+    device = session.devices[0x2000_0000]
+    device.store(4, 100)
+    session.run(cycles=200)
+    assert device.load(0) == 1
 
 
 def test_the_python_of_the_commands_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,9 +66,9 @@ class SavedSession:
 class DebugSession:
     """A program on the machine, to be run step by step. `headway.machine.machine.Machine.debug` returns it.
 
-    >>> session = Machine(cores=1, threads=2).debug("examples/two-tasks")
-    >>> session.run_until("worker")
-    Stop(why='breakpoint', cycle=5120, hart=1)
+    >>> session = Machine(cores=1, threads=6).debug("examples/mutex.elf")
+    >>> session.run_until("main").why
+    'breakpoint'
     """
 
     def __init__(self, run: Run) -> None:
@@ -367,6 +367,11 @@ class DebugSession:
     def attach(self, device: Device, address: int, *, size: int = 4096, line: int = 0) -> None:
         """Attach a device: its registers at ``address``, and its line of the PLIC, from 4 to 31 (0: none)."""
         self._devices.attach(device, address, size, line)
+
+    @property
+    def devices(self) -> Mapping[int, Device]:
+        """The attached devices by their addresses."""
+        return self._devices.by_address()
 
     # --- the past ---
 

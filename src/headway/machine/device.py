@@ -97,6 +97,10 @@ class Devices:
         device._bus, device._line = self, line
         self._parts.append((address, size, device))
 
+    def by_address(self) -> dict[int, Device]:
+        """Return the devices by their first addresses."""
+        return {start: device for start, _, device in self._parts}
+
     def call_at(self, device: Device, tick: int | None) -> None:
         """Call a device at a tick; None: not at all."""
         place = self._place(device)

@@ -40,6 +40,7 @@ def command() -> None:
     headway machine run six-threads           one of them: threads' progress
     headway machine run prog.elf --cores 2    a program of your own
     headway machine show > my.toml            a configuration to start from
+    headway machine pipeline mutex --from 9   what each hart does in each cycle
 
     The reference machine: a multi-threaded RISC-V processor with the progress unit in hardware (docs/machine.md).
     """
@@ -446,3 +447,47 @@ class _Progress:
     def hide(self) -> None:
         """Remove the progress bar from the terminal."""
         self._line.hide()
+
+
+@command.command("pipeline", short_help="show who had the issue slot in each cycle of a window")
+@_configuration
+@click.option("--from", "first", type=click.IntRange(min=0), required=True, metavar="CYCLE", help="First cycle.")
+@click.option(
+    "--cycles", type=click.IntRange(1, 100_000), default=140, show_default=True, metavar="N", help="How many cycles."
+)
+@click.option("--core", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Core to show.")
+@click.option("-v", "--verbose", is_flag=True, help="List the instructions that were issued.")
+@click.argument("name", metavar="PROGRAM", shell_complete=_complete)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+def _pipeline(
+    first: int, cycles: int, core: int, verbose: bool, name: str, arguments: tuple[str, ...], **chosen: Any
+) -> None:
+    """\b
+    headway machine pipeline six-threads --from 100000
+    headway machine pipeline prog.elf --from 5000 --issue skip -v
+
+    Run a program to a cycle, and show what each hart of a core did in the cycles from there on: who had the issue slot,
+    and what the others waited for. -v lists the instructions with their functions. What the program writes is not
+    shown.
+    """
+    from headway.cli.console import plain_console
+    from headway.machine.machine import Machine
+    from headway.machine.pipeline import window_of
+    from headway.views.lines import show
+    from headway.views.pipeline import pipeline_lines
+    from headway.views.rows import print_rows
+
+    image, needed = _program(name)
+    config = _config_of(**chosen, otherwise=needed)
+    session = Machine(config).debug(image, arguments=arguments)
+    window = window_of(session, core=core, first=first, cycles=cycles)
+    console = plain_console(sys.stdout)
+    with _written():
+        show(console, pipeline_lines(window.first, window.harts, window.slots, console.width))
+        if verbose:
+            rows = [
+                (one.cycle, one.hart, f"{one.address:#010x}", session.name(one.address), one.state)
+                for one in window.issued
+            ]
+            sys.stdout.write("\n")
+            print_rows(("cycle", "hart", "address", "function", "state"), rows, "table")

@@ -860,11 +860,21 @@ cdef class MachineProcessor:
         c.unit.size = 0
         return found
 
-    def log(self) -> None:
-        """Start a log of what every hart does in each of its cycles."""
+    def log(self, on: bool = True) -> None:
+        """Start a log of what every hart does in each of its cycles; or end it, and forget it."""
         cdef int i
         for i in range(self.m.harts_count):
-            self.m.harts[i].attention |= LOGGED
+            if on:
+                self.m.harts[i].attention |= LOGGED
+            else:
+                self.m.harts[i].attention &= ~<uint32_t>LOGGED
+        self.m.log.count = 0
+
+    def core_cycle(self, core: int) -> int:
+        """Return the cycle of a core's clock that begins now, or next. Raises IndexError."""
+        if not 0 <= core < self.m.cores_count:
+            raise IndexError(f"there is no core {core}")
+        return cycle_of(&self.m.cores[<int>core], self.m.now)
 
     def logged(self) -> list:
         """Return the log: (hart, cycle of its core, cycles, address, what). Each hart's entries are in time order.

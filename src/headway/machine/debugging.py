@@ -97,6 +97,11 @@ class DebugSession:
         return self._run.config.harts
 
     @property
+    def threads(self) -> int:
+        """The number of harts of each core."""
+        return self._run.config.threads
+
+    @property
     def ended(self) -> bool:
         """Whether the program has ended, or can never go on."""
         return self._run.ended != "limit"
@@ -372,6 +377,27 @@ class DebugSession:
     def devices(self) -> Mapping[int, Device]:
         """The attached devices by their addresses."""
         return self._devices.by_address()
+
+    # --- each cycle ---
+
+    def log(self, on: bool) -> None:
+        """Log what every hart does in each of its cycles, from now on; or end the log, and forget it."""
+        self._processor.log(on)
+
+    def logged(self) -> list[tuple[int, int, int, int, int]]:
+        """Return the log: (hart, cycle of its core, cycles, address, code of docs/trace-format.md)."""
+        return self._processor.logged()
+
+    def core_cycle(self, core: int) -> int:
+        """Return the cycle that a core's clock has reached."""
+        return self._processor.core_cycle(core)
+
+    def idle_state(self, hart: int) -> str:
+        """Return the state of a hart that issues nothing for an unknown time; empty if it does not idle."""
+        halted = self._processor.halted(self._hart(hart))
+        if hart in self._held:
+            return "stopped"
+        return "idle.reset" if halted < 0 else f"idle.c{halted}" if halted else ""
 
     # --- the past ---
 

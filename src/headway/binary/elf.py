@@ -279,6 +279,10 @@ class ElfFile:
                 found.append(_Load(header["p_offset"], header["p_vaddr"], *sizes, executable))
         return tuple(found)
 
+    def segments(self) -> list[tuple[int, int, int]]:
+        """Return (address as linked, offset in the file, bytes in the file) of every segment that has bytes there."""
+        return [(load.address, load.offset, load.file_size) for load in self._loads if load.file_size]
+
     def file_offset(self, address: int) -> int | None:
         """Return the offset in the file of the code at an address; None if there is no code."""
         for load in self._loads:

@@ -1,0 +1,125 @@
+"""A perf.data file with a trace, put in order: its kind, areas, sideband and clocks, whatever the trace's protocol."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from headway.errors import HeadwayError
+from headway.trace.memory import Files
+
+from .areas import AuxArea, areas_of
+from .events import Area, AreaInfo, Aux, Event, HardwareId, Lost, MemoryMapping, TimeConversion, events
+from .file import Feature, PerfFile
+from .sideband import Sideband
+
+__all__ = ["BTS", "CORESIGHT", "INTEL_PT", "Recorded"]
+
+INTEL_PT, BTS, CORESIGHT, SPE = 1, 2, 3, 4
+"""PERF_AUXTRACE_* (tools/perf/util/auxtrace.h)."""
+_KINDS = {BTS: "Intel BTS", SPE: "Arm SPE", 5: "s390 CPU-MF", 6: "HiSilicon PTT", 7: "Arm TRBE"}
+_CLOCKS = {0: "CLOCK_REALTIME", 1: "CLOCK_MONOTONIC", 4: "CLOCK_MONOTONIC_RAW", 7: "CLOCK_BOOTTIME", 11: "CLOCK_TAI"}
+_VDSO = "[vdso]"
+
+
+class Recorded:
+    """What a perf.data file has of a trace."""
+
+    def __init__(self, path: str) -> None:
+        """Read everything but the trace itself. Raises HeadwayError if there is none."""
+        self.path = path
+        self.file = PerfFile(path)
+        self.files = Files()
+        self.counts = Counter[str]()
+        self.info: AreaInfo | None = None
+        self.conversion: TimeConversion | None = None
+        self.trace_ids: dict[int, int] = {}
+        """The trace ID of each processor, of CoreSight, if the file has them apart."""
+        pieces, written, beside = list[Area](), list[Aux](), list[Event]()
+        for event in events(self.file, self.counts):
+            if isinstance(event, Area):
+                pieces.append(event)
+            elif isinstance(event, Aux):
+                written.append(event)
+            elif isinstance(event, AreaInfo):
+                self.info = event
+            elif isinstance(event, TimeConversion):
+                self.conversion = event
+            elif isinstance(event, HardwareId):
+                self.trace_ids[event.when.cpu] = event.number & 0x7F
+            elif isinstance(event, Lost):
+                self.counts["records that perf lost"] += event.records
+            else:
+                beside.append(event)
+        if self.info is None:
+            compressed = self.counts["compressed records"]
+            what = (
+                "its records are compressed: record without -z"
+                if compressed
+                else "record one with -e intel_pt// or cs_etm//"
+            )
+            raise HeadwayError(f"{path!a} has no trace of a processor: {what}")
+        if self.info.kind not in (INTEL_PT, CORESIGHT):
+            kind = _KINDS.get(self.info.kind, f"a trace of kind {self.info.kind}")
+            raise HeadwayError(f"{path!a} has {kind}, which headway does not read: it reads intel_pt and cs_etm")
+        self.raw = any(aux.raw for aux in written)
+        self.areas: list[AuxArea] = areas_of(pieces, written, self.counts)
+        if not self.areas:
+            raise HeadwayError(f"{path!a} has no trace: nothing was written to its AUX areas; record it again")
+        self.sideband = Sideband(beside, self.files, self.counts, self._locate)
+
+    @property
+    def clock(self) -> str:
+        """The clock of its times: CLOCK_MONOTONIC with ``perf record -k mono``, else perf's own."""
+        numbers = {attribute.clock for attribute in self.file.attributes if attribute.clock is not None}
+        return _CLOCKS.get(numbers.pop(), "an unknown clock") if len(numbers) == 1 else "perf's own clock"
+
+    @property
+    def processor(self) -> str:
+        """The processor as the kernel names it (CPUID), or ""."""
+        return self.file.text(Feature.CPUID)
+
+    def _locate(self, mapping: MemoryMapping) -> str | None:
+        """Return the path of the file with the code of a mapping; None: there is none."""
+        name, build_id = mapping.name, mapping.build_id
+        if name.startswith("/") and not name.startswith(("//anon", "/memfd:", "/SYSV", "/dev/")):
+            if self.files.check(name, build_id):
+                return name
+        elif name != _VDSO:
+            return None
+        return self._kept(name, build_id.hex() or self._build_ids.get(name, ""))
+
+    def _kept(self, name: str, build_id: str) -> str | None:
+        """Return the copy that perf keeps of a file with a build ID (perf buildid-cache), or None."""
+        if not build_id:
+            return None
+        folder = Path(os.path.expanduser("~/.debug")) / name.lstrip("/") / build_id
+        for kept in ("elf", "vdso"):
+            if (folder / kept).is_file():
+                return str(folder / kept)
+        return None
+
+    @property
+    def _build_ids(self) -> dict[str, str]:
+        """The build IDs that the file has of names."""
+        found: dict[str, str] = {}
+        data, at = self.file.feature(Feature.BUILD_ID), 0
+        while at + 36 <= len(data):
+            size = int.from_bytes(data[at + 6 : at + 8], "little")
+            if size < 36:
+                break
+            misc = int.from_bytes(data[at + 4 : at + 6], "little")
+            length = data[at + 32] if misc & 1 << 15 and data[at + 32] <= 20 else 20
+            name = data[at + 36 : at + size].partition(b"\0")[0].decode("utf-8", "backslashreplace")
+            found[name] = data[at + 12 : at + 12 + length].hex()
+            at += size
+        return found
+
+    def left_out(self) -> Sequence[str]:
+        """Return in words what is missing, and which files could not be used."""
+        notes = [f"{number} {what}" for what, number in sorted(self.counts.items()) if number]
+        if self.file.cut:
+            notes.insert(0, f"the end of the file ({self.file.cut})")
+        return [*notes, *self.files.problems.values()]

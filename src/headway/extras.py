@@ -41,7 +41,7 @@ _IBIS = {"ibis": "ibis-framework", "sqlglot": "sqlglot"}
 EXTRAS: Mapping[str, Extra] = {
     "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux.bpf._transitions"),
     "trace": Extra(
-        "captures of ARM trace ports and the export of traces",
+        "captures of trace ports, perf.data and the export of traces",
         {"capstone": "capstone", "numpy": "numpy"},
         compiled="headway.trace._program",
     ),

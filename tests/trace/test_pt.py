@@ -54,9 +54,9 @@ def memory_of(made: Program, folder: Path) -> ProcessMemory:
 
 def decoded(data: bytes, memory: ProcessMemory, setting: PtSetting | None = None, most: int = 1 << 16) -> list[Record]:
     from headway.trace.pt._decoder import Decoder
-    from headway.trace.pt.streams import image_of
+    from headway.trace.pt.streams import Images
 
-    decoder = Decoder(memoryview(data), setting or PtSetting(), image_of(memory))
+    decoder = Decoder(memoryview(data), setting or PtSetting(), Images().of(memory))
     found: list[Record] = []
     while not decoder.finished:
         found += decoder.run(most)

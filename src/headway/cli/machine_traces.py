@@ -37,8 +37,12 @@ def answers(path: str) -> bool:
         found = stream.read(len(MAGIC) - 1)
     if found == MAGIC[:-1]:
         return True
-    what = "is neither a trace of the machine (.hwt) nor a snapshot folder" if found else "is empty"
-    raise HeadwayError(f"{path!a} {what}: give what headway machine run --trace wrote, or a folder with a snapshot.ini")
+    what = (
+        "is neither a trace of the machine (.hwt), perf.data, Intel PT nor a snapshot folder" if found else "is empty"
+    )
+    raise HeadwayError(
+        f"{path!a} {what}: give what headway machine run --trace or perf record wrote, or a folder with a snapshot.ini"
+    )
 
 
 def _open(path: str, images: Sequence[str]) -> Trace:

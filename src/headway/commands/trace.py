@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import captures, machine_traces
+from headway.cli import captures, host_traces, machine_traces
 from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import WholeNumber
@@ -30,11 +30,13 @@ def command() -> None:
     headway trace at capture/ --time 562536985000
     headway trace at six.hwt --image six.elf --cycle 120345   of the machine
     headway trace export six.hwt --image six.elf -o six.pftrace
+    headway trace decode perf.data --thread 4711 --disassemble   of perf record -e intel_pt//
 
     Read instruction traces.
 
-    A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), or one captured from a
-    trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE (docs/trace.md).
+    A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), one captured from a
+    trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE, what perf record wrote of Intel
+    PT, or a file of Intel PT packets (docs/trace.md).
     """
 
 
@@ -58,6 +60,14 @@ def _shared(function: Any) -> Any:
                 metavar="ID",
                 help="Read only the stream with this trace ID, or of this core.",
             ),
+            click.option(
+                "--thread",
+                "threads",
+                multiple=True,
+                type=WholeNumber(),
+                metavar="TID",
+                help="Of perf.data: read only this thread.",
+            ),
             format_option,
         )
     ):
@@ -65,23 +75,55 @@ def _shared(function: Any) -> Any:
     return function
 
 
+def _only_for_hosts(threads: tuple[int, ...], **options: object) -> None:
+    """Refuse options that only traces of Linux machines have."""
+    names = {"begin": "--from", "end": "--to", "disassemble": "--disassemble"}
+    wrong = [names[name] for name, value in options.items() if value not in (None, False)]
+    if threads:
+        wrong.append("--thread")
+    if wrong:
+        raise click.UsageError(f"{wrong[0]} is for perf.data and files of Intel PT")
+
+
 @command.command("decode", short_help="every instruction, with its cycle")
 @_shared
 @click.option(
     "--stalls", is_flag=True, help="Of a trace of the machine: show cycles in which nothing was executed, too."
 )
-def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, stalls: bool) -> None:
+@click.option("--disassemble", is_flag=True, help="Of perf.data and Intel PT: show each instruction, too.")
+@click.option("--from", "begin", type=WholeNumber(), metavar="T", help="Of perf.data and Intel PT: begin at this time.")
+@click.option("--to", "end", type=WholeNumber(), metavar="T", help="Of perf.data and Intel PT: end at this time.")
+def _decode(
+    path: str,
+    images: tuple[str, ...],
+    ids: tuple[int, ...],
+    threads: tuple[int, ...],
+    style: str,
+    stalls: bool,
+    disassemble: bool,
+    begin: int | None,
+    end: int | None,
+) -> None:
     """\b
     headway trace decode capture/                              every stream
     headway trace decode capture/ --stream 0x10 --format csv   one, as CSV
     headway trace decode capture/ --image vmlinux              another program
     headway trace decode six.hwt --image six.elf --stalls      all cycles
+    headway trace decode perf.data --thread 4711 --disassemble
 
     Print every instruction of every stream, in order.
 
     A gap has its reason and its bytes of the buffer. `cycle` counts from the stream's first synchronisation; it is
-    empty after a loss of time (headway trace align knows more).
+    empty after a loss of time (headway trace align knows more). Of perf.data it counts ticks of the time stamp
+    counter, and --from and --to take times of perf's clock, in ns.
     """
+    if host_traces.answers(path):
+        if stalls:
+            raise click.UsageError("--stalls is for traces of the machine (.hwt)")
+        chosen = (*ids, *threads)
+        host_traces.decode(path, images, chosen, style, begin=begin, end=end, disassemble=disassemble)
+        return
+    _only_for_hosts(threads, disassemble=disassemble, begin=begin, end=end)
     if machine_traces.answers(path):
         machine_traces.decode(path, images, ids, style, stalls=stalls)
         return
@@ -93,7 +135,9 @@ def _decode(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str
 @command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
 @click.option("--windows", is_flag=True, help="Of a trace of the machine: show every window of its profile.")
-def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, windows: bool) -> None:
+def _stats(
+    path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], style: str, windows: bool
+) -> None:
     """\b
     headway trace stats capture/
     headway trace stats six.hwt --windows    where cycles went, window by window
@@ -102,6 +146,12 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
+    if host_traces.answers(path):
+        if windows:
+            raise click.UsageError("--windows is for traces of the machine (.hwt)")
+        host_traces.stats(path, images, (*ids, *threads), style)
+        return
+    _only_for_hosts(threads)
     if machine_traces.answers(path):
         (machine_traces.windows if windows else machine_traces.stats)(path, images, ids, style)
         return
@@ -113,7 +163,9 @@ def _stats(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 @command.command("align", short_help="how the times of cores lie to each other")
 @_shared
 @click.option("--instructions", is_flag=True, help="Show every instruction with its common time, instead of the fits.")
-def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, instructions: bool) -> None:
+def _align(
+    path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], style: str, instructions: bool
+) -> None:
     """\b
     headway trace align capture/                   cycles per tick, residuals
     headway trace align capture/ --instructions    each in the common time
@@ -124,6 +176,10 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
     Cores of a capture are aligned by the timestamps in their streams, cores of the machine by what their trace units
     recorded of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
+    if host_traces.answers(path):
+        host_traces.align(path, images, (*ids, *threads), style, instructions=instructions)
+        return
+    _only_for_hosts(threads)
     if machine_traces.answers(path):
         machine_traces.align(path, images, ids, style, instructions=instructions)
         return
@@ -133,9 +189,17 @@ def _align(path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str,
 @command.command("at", short_help="what everybody was executing at one moment")
 @_shared
 @click.option("--cycle", type=WholeNumber(), metavar="N", help="Cycle of the stream that --stream names.")
-@click.option("--time", type=WholeNumber(), metavar="T", help="Time of the common clock, in ticks.")
+@click.option("--time", type=WholeNumber(), metavar="T", help="Time of the common clock: in ticks; of perf.data in ns.")
+@click.option("--disassemble", is_flag=True, help="Of perf.data and Intel PT: show each instruction, too.")
 def _at(
-    path: str, images: tuple[str, ...], ids: tuple[int, ...], style: str, cycle: int | None, time: int | None
+    path: str,
+    images: tuple[str, ...],
+    ids: tuple[int, ...],
+    threads: tuple[int, ...],
+    style: str,
+    cycle: int | None,
+    time: int | None,
+    disassemble: bool,
 ) -> None:
     """\b
     headway trace at six.hwt --image six.elf --cycle 120345  of the machine
@@ -147,6 +211,12 @@ def _at(
     A row has the function, and the source line if the program has line tables; of a capture also the uncertainty of the
     moment, in ticks.
     """
+    if host_traces.answers(path):
+        if time is None or cycle is not None:
+            raise click.UsageError("give --time: --cycle is for captures and traces of the machine")
+        host_traces.at(path, images, (*ids, *threads), style, time=time, disassemble=disassemble)
+        return
+    _only_for_hosts(threads, disassemble=disassemble)
     if machine_traces.answers(path):
         if time is not None:
             raise click.UsageError(
@@ -186,6 +256,9 @@ def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str,
     need("trace")
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
+    if host_traces.answers(path):
+        put(output, *host_traces.export(path, images, ids))
+        return
     if machine_traces.answers(path):
         put(output, machine_traces.export(path, images, ids), "")
         return

@@ -20,6 +20,7 @@ class Decoder:
         position: int = 0,
         base: int | None = None,
         since: int | None = None,
+        lost: bool = False,
         thread: int | None = None,
     ) -> None: ...
     @property

@@ -331,9 +331,9 @@ cdef class Image:
 cdef class Decoder:
     """A decoder of one contiguous piece of trace.
 
-    ``position`` is that of the piece's first byte in its stream, ``base`` the tick from which cycles are counted (None:
-    from the first that is known). ``since`` is the tick up to which the stream has been decoded before; from then on
-    it was not traced. ``thread`` is given to the records, None: they have none.
+    ``position`` is that of the piece's first byte in its stream, ``base`` the tick at which cycles are 0 (None:
+    the first that is known). ``since`` is the tick up to which the stream has been decoded before; from then on
+    it was not traced, or, if ``lost`` is true, what was traced was lost. ``thread`` is given to the records, None: they have none.
     """
 
     cdef Py_buffer buffer
@@ -344,6 +344,7 @@ cdef class Decoder:
     cdef Row* rows
     cdef size_t used, room
     cdef uint64_t position, now, last_stamp, pending
+    cdef uint64_t reached      # the tick that records have come to
     cdef readonly object base
     cdef uint64_t first
     cdef bint timed, based
@@ -364,7 +365,7 @@ cdef class Decoder:
     cdef readonly uint64_t instructions
     cdef readonly uint64_t backwards   # ticks at which the time seemed to go back; it stayed where it was
 
-    def __init__(self, data, setting, Image image not None, *, uint64_t position=0, base=None, since=None, thread=None):
+    def __init__(self, data, setting, Image image not None, *, uint64_t position=0, base=None, since=None, lost=False, thread=None):
         load()
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.held = True
@@ -380,14 +381,14 @@ cdef class Decoder:
                 raise HeadwayError("libipt cannot decode this trace with the setting that the file has: record it again")
         self.position, self.base = position, base
         if base is not None:
-            self.based, self.first, self.now = True, base, base if since is None else since
+            self.based, self.first, self.reached = True, base, base if since is None else since
         if setting.ticks is not None:
             self.converted = True
             self.shift, self.multiplier, self.zero = setting.ticks.shift, setting.ticks.multiplier, setting.ticks.zero
         self.has_thread = thread is not None
         self.thread_number = thread or 0
         self.fresh = True
-        self.open, self.why, self.gap_index = True, UNSYNCHRONISED if since is None else OFF, position
+        self.open, self.why, self.gap_index = True, UNSYNCHRONISED if since is None else OVERFLOW if lost else OFF, position
         self.use(image)
 
     def __dealloc__(self):
@@ -433,22 +434,29 @@ cdef class Decoder:
             self.begin(ipt.blk_sync_set(self.decoder, offset))
 
     def skip(self, uint64_t until):
-        """Decode on to a tick, without records. What lies in between was not traced of this stream."""
-        cdef uint64_t before = self.now, passed = self.gap_cycles if self.open else self.pending
-        cdef bint open_before = self.open, going = True
+        """Decode on to a tick, without records. What lies in between was not traced of this stream.
+
+        If libipt lost its way there and has not found it again, the reason for that is the reason of the gap.
+        """
+        cdef uint64_t passed = self.gap_cycles if self.open else self.pending
+        cdef bint lost = self.open and self.why != UNSYNCHRONISED and self.why != OFF
+        cdef bint known = self.based, going = True
         cdef uint64_t index = self.gap_index if self.open else self.position + <uint64_t>self.offset
-        cdef uint8_t why = self.why if self.open else OFF
-        cdef bint timed = self.timed
+        cdef uint8_t why = self.why
+        cdef uint64_t errors[KINDS]
+        memcpy(errors, self.error_counts, sizeof(errors))
         if self.fresh and not self.done:
             self.begin(ipt.blk_sync_forward(self.decoder))
         while going and not self.done and not (self.timed and self.now >= until):
             going = self.step()
             self.used = 0
-        self.used, self.pending = 0, 0
-        self.open, self.gap_index = True, index
-        self.why = why if open_before else OFF
-        self.gap_cycles = passed + (self.now - before if timed or self.based else 0)
-        self.last_stamp = 0
+        memcpy(self.error_counts, errors, sizeof(errors))
+        self.used, self.pending, self.last_stamp = 0, 0, 0
+        if not self.open or self.why == UNSYNCHRONISED or not lost and self.why == OFF:
+            self.why = why if lost else OFF
+        self.open, self.presumed, self.gap_index = True, False, index
+        self.gap_cycles = passed + (self.now - self.reached if known and self.now > self.reached else 0)
+        self.reached = max(self.now, self.reached)
 
     def run(self, Py_ssize_t most=1 << 16, uint64_t until=0xFFFFFFFFFFFFFFFF):
         """Decode on. Return about ``most`` records, fewer if the trace ends or if it comes to the tick ``until``."""
@@ -459,6 +467,7 @@ cdef class Decoder:
             going = self.step()
         if self.done:
             self.close_gap(self.position + <uint64_t>self.buffer.len)
+        self.reached = max(self.now, self.reached)
         return self.give(self.done or self.timed and self.now >= until)
 
     # Synchronisation
@@ -620,8 +629,9 @@ cdef class Decoder:
         if not self.timed:
             self.timed = True
             if not self.based:
-                self.base, self.first, self.now, self.based = tsc, tsc, tsc, True
-            self.stamp_at(max(tsc, self.now))
+                self.base, self.first, self.reached, self.based = tsc, tsc, tsc, True
+            self.now = min(tsc, self.reached)
+            self.stamp_at(tsc)
         if tsc <= self.now:
             self.backwards += tsc < self.now
             return 0

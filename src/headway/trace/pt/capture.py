@@ -11,40 +11,43 @@ from collections.abc import Iterable
 
 from headway.errors import HeadwayError, SelectionError
 from headway.files import open_file
+from headway.trace.disassembly import X86
 from headway.trace.memory import Files, ProcessMemory
+from headway.trace.perfdata.areas import MappedBytes
 
 from .library import functions
-from .packets import PSB
 from .setting import PtSetting
-from .streams import PtSource, PtStream
+from .streams import ALWAYS, Images, Piece, Pieces, PtStream, Slice
 
-__all__ = ["PtCapture", "recognised"]
-
-_BEGINNING = 1 << 16
-"""Bytes at the beginning of a file among which there is a PSB: a trace unit writes one every 64 KiB or more often."""
-
-
-def recognised(head: bytes) -> bool:
-    """Return whether a file that begins with these bytes is one of Intel PT packets."""
-    return PSB in head[:_BEGINNING]
+__all__ = ["PtCapture"]
 
 
 class PtCapture:
     """A file of packets with its one stream."""
 
+    isa = X86
+    left_out = ""
+
     def __init__(self, path: str, images: Iterable[str] = (), setting: PtSetting | None = None) -> None:
         """Open the file. Raises HeadwayError if it cannot be read, or if libipt is missing."""
         functions()
-        self.path, self.left_out = path, ""
+        self.path = path
         with open_file(path, "a file of Intel PT packets") as stream:
-            if not stream.seek(0, 2):
+            size = stream.seek(0, 2)
+            if not size:
                 raise HeadwayError(f"{path!a} is empty: there is no trace in it")
-            data = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+            mapped = MappedBytes(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), 0, size)
         memory = ProcessMemory(Files())
         for image in images:
             memory.add_file(image)
-        only = PtStream(data, setting or PtSetting(), memory, PtSource("pt"))
-        self.streams = {only.id: only}
+        whole = Slice(0, ALWAYS, Pieces(size, lambda: [Piece.of(0, mapped)], []), [(0, memory)])
+        self.streams = {0: PtStream(0, "0x0", setting or PtSetting(), [whole], Images())}
+
+    @property
+    def words(self) -> str:
+        """From when to when there is trace."""
+        ticks = [tick for piece in self.streams[0]._slices[0].pieces.all for tick in piece.ticks if tick]
+        return f"its PSBs are from tick {ticks[0]} to {ticks[-1]}" if ticks else "it has no times"
 
     def chosen(self, ids: Iterable[int]) -> list[PtStream]:
         """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""

@@ -1,0 +1,132 @@
+"""Traces of Linux machines: what perf recorded, and files of packets, opened by what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from headway.errors import HeadwayError
+
+from ._records import Records
+from .alignment import Fit
+from .containers import PERF, kind_of
+from .edges import SliceEdges, Tracks
+from .memory import ProcessMemory
+from .moment import HostMoment
+from .records import Gap, Instruction, Record
+
+__all__ = ["HostCapture", "HostStream", "open_host", "write_slices"]
+
+
+class HostStatistics(Protocol):
+    """What is in a stream."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+
+    @property
+    def packets(self) -> Mapping[Any, int]:
+        """The number of packets of each kind."""
+
+
+class HostStream(Protocol):
+    """A stream: a thread, or a processor."""
+
+    id: int
+    label: str
+    thread: int | None
+    alone: bool
+    errors: dict[str, int]
+
+    @property
+    def image(self) -> ProcessMemory:
+        """The memory at the end."""
+
+    def statistics(self) -> HostStatistics:
+        """Return what is in the stream."""
+
+    def check(self) -> None:
+        """Raise HeadwayError if it cannot be decoded."""
+
+    def bounds(self, begin: int | None, end: int | None) -> tuple[int, int]:
+        """Return what `parts` takes for two times of the common clock."""
+
+    def parts(self, start: int = ..., end: int = ...) -> Iterator[tuple[Records, ProcessMemory]]:
+        """Yield the records in blocks, each with the memory that they were executed in."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records."""
+
+    def at_time(self, time: int) -> HostMoment:
+        """Return what was executed at a time of the common clock."""
+
+
+class HostCapture(Protocol):
+    """A file with streams."""
+
+    isa: str
+
+    @property
+    def left_out(self) -> str:
+        """What is missing, in one line."""
+
+    @property
+    def words(self) -> str:
+        """From when to when there is trace."""
+
+    def chosen(self, ids: Iterable[int]) -> Sequence[HostStream]:
+        """Return the streams with these IDs, or all."""
+
+
+def open_host(path: str, images: Sequence[str] = ()) -> HostCapture:
+    """Open a trace of a Linux machine. Raises HeadwayError."""
+    if kind_of(path) == PERF:
+        from .perfdata.recorded import CORESIGHT, Recorded
+
+        recorded = Recorded(path)
+        assert recorded.info is not None
+        if recorded.info.kind == CORESIGHT:
+            raise HeadwayError(f"{path!a} has cs_etm, which is not decoded yet")
+        from .pt.threads import PtThreads
+
+        return PtThreads(recorded, images)
+    from .pt.capture import PtCapture
+
+    return PtCapture(path, images)
+
+
+def write_slices(streams: Sequence[tuple[HostStream, Fit]], file: Tracks) -> list[str]:
+    """Write the functions of each stream as slices, in the common time. Return notes for the user."""
+    notes = []
+    for track, (stream, fit) in enumerate(streams, 1):
+        file.describe(track, stream.label)
+        first = min(line.height for lines in fit.lines.values() for line in lines)
+        rate = fit.rate or 1.0
+
+        def clock(cycle: int, first: float = first, rate: float = rate) -> int:
+            return round(first + cycle / rate)
+
+        memory: ProcessMemory | None = None
+        edges: SliceEdges | None = None
+        cycle = passed = 0
+        for records, where in stream.parts():
+            if where is not memory or edges is None:
+                if edges is not None:
+                    edges.close()
+                    passed += edges.passed
+                memory, edges = where, SliceEdges(where, file.put, clock)
+            for record in records:
+                if not isinstance(record, Instruction | Gap) or record.cycle is None:
+                    continue
+                start, cycle = cycle, record.cycle
+                if isinstance(record, Gap):
+                    edges.apart(track, start, cycle, record.why.state, "gap")
+                else:
+                    edges.executes(track, start, cycle, record.address, record.thread)
+        if edges is not None:
+            edges.close()
+            passed += edges.passed
+        if passed:
+            notes.append(f"{stream.label}: {passed} spans left out, as its time goes back")
+    return notes

@@ -1,0 +1,257 @@
+"""Intel PT in perf.data: the instructions of each thread, from the areas of the processors that it had."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.errors import HeadwayError, SelectionError
+from headway.trace.hosts import open_host
+from headway.trace.perfdata.file import Feature
+from headway.trace.perfdata.recorded import Recorded
+from headway.trace.pt import library
+from headway.trace.pt.threads import PtThreads
+from headway.trace.records import Gap, Instruction, Why
+
+from ..common import in_common
+from ..pt import Program, Walk, disable, enable, fup, program, synchronisation, tsc
+from ..test_pt import endless
+from .writing import Writer, text
+
+pytestmark = [
+    pytest.mark.unit,
+    pytest.mark.skipif(not library.available(), reason="libipt is not installed"),
+]
+
+
+def headway(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headway", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+SHIFT, MULTIPLIER, ZERO = 1, 1, 500
+"""Two ticks are a nanosecond, and the counter was 0 at 500 ns of perf's clock."""
+PMU = 8
+INFO = (PMU, SHIFT, MULTIPLIER, ZERO, 1, 1 << 10, 1 << 11, 3, 0, 1, 1 << 9, 0, 0, 0, 1 << 1, 0, 0)
+
+
+def time_of(tick: int) -> int:
+    return ZERO + tick // 2
+
+
+@dataclass
+class Made:
+    """A recording, and what its threads executed."""
+
+    path: str
+    executed: dict[int, list[tuple[int, int]]]
+    runs: dict[int, list[tuple[int, int]]]
+    """The ticks from which and to which each thread ran."""
+
+
+def recording(
+    folder: Path, seed: int, turns: int, *, switches: bool = True, pieces: int = 1, processors: int = 1
+) -> Made:
+    """Two processes that take turns on each of some processors; only their own code is traced."""
+    chance = random.Random(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    writer, executed, runs = Writer(), dict[int, list[tuple[int, int]]](), dict[int, list[tuple[int, int]]]()
+    writer.info(1, INFO)
+    made: dict[int, Program] = {}
+    walks: dict[int, Walk] = {}
+    for number in range(2 * processors):
+        tid = 100 + number
+        made[tid] = next(one for one in map(program, range(seed + number, seed + 999)) if not endless(one))
+        path = folder / f"program{number}"
+        path.write_bytes(b"x" * 64 + made[tid].code)  # mapped from byte 64 on
+        writer.mmap2(tid, made[tid].base, len(made[tid].code), str(path), offset=64)
+        writer.comm(tid, tid, f"prog{number}")
+        walks[tid] = Walk(made[tid], seed + number)
+        executed[tid], runs[tid] = walks[tid].executed, []
+    areas = []
+    for cpu in range(processors):
+        now, out, before = 10_000 + cpu, bytearray(synchronisation(None, 10_000 + cpu)), 0
+        for turn in range(turns):
+            tid = 100 + 2 * cpu + turn % 2
+            walk = walks[tid]
+            begin = now = now + 1000
+            if switches:
+                who, other = ((before, before), (tid, tid)) if before else ((0, 0), (tid, tid))
+                writer.switch(cpu, who, other, time=time_of(begin), out=True)
+                writer.switch(cpu, (tid, tid), who, time=time_of(begin), out=False)
+            before, now = tid, now + 200
+            walk.out.clear()
+            if chance.random() < 0.5:
+                walk.out += synchronisation(None, now)
+            walk.put(tsc(now) + enable(walk.address))
+            walk.go(chance.randint(1, 30))
+            walk.until_a_packet()
+            now += 500
+            walk.put(tsc(now) + fup(walk.address) + disable())
+            out += walk.out
+            now += 200
+            runs[tid].append((begin, now))
+        if switches:
+            writer.switch(cpu, (before, before), (0, 0), time=time_of(now + 100), out=True)
+        areas.append((cpu, bytes(out)))
+    for cpu, data in areas:
+        cuts = sorted({0, len(data), *(chance.randrange(len(data)) for _ in range(pieces - 1))})
+        for start, end in zip(cuts, cuts[1:], strict=False):
+            writer.area(data[start:end], offset=4096 + start, number=cpu, cpu=cpu)
+    path = writer.save(folder / "perf.data", {Feature.CPUID: text("GenuineIntel,6,158,10")})
+    return Made(path, executed, runs)
+
+
+def found_in(capture: PtThreads, tid: int) -> list[tuple[int, int]]:
+    return [(one.address, one.size) for one in capture.streams[tid].records() if isinstance(one, Instruction)]
+
+
+@given(st.integers(0, 1 << 20), st.integers(1, 8), st.integers(1, 4), st.integers(1, 2))
+def test_each_thread_has_its_own_instructions(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, turns: int, pieces: int, processors: int
+) -> None:
+    made = recording(tmp_path_factory.mktemp("perf"), seed, turns, pieces=pieces, processors=processors)
+    capture = PtThreads(Recorded(made.path))
+    assert capture.left_out == ""
+    for tid, executed in made.executed.items():
+        if not made.runs[tid]:
+            assert tid not in capture.streams
+            continue
+        assert found_in(capture, tid) == executed
+        assert capture.streams[tid].errors == {}
+        records = [one for one in capture.streams[tid].records() if isinstance(one, Instruction | Gap)]
+        assert {one.thread for one in records if isinstance(one, Instruction)} == {tid}
+        assert {one.why for one in records if isinstance(one, Gap)} <= {Why.OFF}
+        assert sum(one.cycles or 0 for one in records) == records[-1].cycle
+
+
+@given(st.integers(0, 1 << 20), st.integers(2, 8), st.data())
+def test_a_time_selects_what_was_executed_in_it(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, turns: int, data: st.DataObject
+) -> None:
+    made = recording(tmp_path_factory.mktemp("perf"), seed, turns)
+    capture = PtThreads(Recorded(made.path))
+    tid = data.draw(st.sampled_from([tid for tid, runs in made.runs.items() if runs]))
+    stream = capture.streams[tid]
+    start, end = data.draw(st.sampled_from(made.runs[tid]))
+    part = [
+        (one.address, one.size)
+        for records, _ in stream.parts(*stream.bounds(time_of(start), time_of(end)))
+        for one in records
+        if isinstance(one, Instruction)
+    ]
+    whole = found_in(capture, tid)
+    assert part
+    assert any(whole[at : at + len(part)] == part for at in range(len(whole) - len(part) + 1))
+    if len(made.runs[tid]) > 1:
+        assert len(part) < len(whole)
+
+
+def test_what_was_executed_at_a_moment_is_found_without_the_rest(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 6)
+    capture = PtThreads(Recorded(made.path))
+    for tid, other in ((100, 101), (101, 100)):
+        for start, end in made.runs[tid]:
+            moment = capture.streams[tid].at_time(time_of((start + end) // 2))
+            assert isinstance(moment.record, Instruction)
+            assert (moment.record.address, moment.record.size) in made.executed[tid]
+            assert capture.streams[other].at_time(time_of((start + end) // 2)).why == "unknown.outside"
+
+
+def test_without_switches_the_stream_is_the_processor(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 1, switches=False)
+    capture = open_host(made.path, [f"{tmp_path / 'program0'}@{0x400000 - 64:#x}"])
+    (stream,) = capture.chosen(())
+    assert stream.label == "cpu0"
+    assert stream.thread is None
+    assert [(one.address, one.size) for one in stream.records() if isinstance(one, Instruction)] == made.executed[100]
+
+
+def test_a_full_area_is_a_gap_and_is_counted(tmp_path: Path) -> None:
+    made = next(one for one in map(program, range(99)) if not endless(one))
+    (tmp_path / "p").write_bytes(made.code)
+    walk, writer = Walk(made, 1), Writer()
+    writer.info(1, INFO)
+    writer.mmap2(7, made.base, len(made.code), str(tmp_path / "p"))
+    writer.started(7, 7, time=time_of(900))
+    walk.begin(1000)
+    walk.go(30)
+    walk.until_a_packet()
+    cut = len(walk.out)
+    walk.begin(9000)  # after the loss
+    walk.go(30)
+    walk.until_a_packet()
+    walk.put(fup(walk.address) + disable())
+    writer.area(bytes(walk.out), number=0, cpu=0)
+    writer.aux(0, cut, flags=1, cpu=0)
+    capture = PtThreads(Recorded(writer.save(tmp_path / "perf.data")))
+    assert "1 gaps where an AUX area was full" in capture.left_out
+    assert found_in(capture, 7) == walk.executed
+    gaps = [one for one in capture.streams[7].records() if isinstance(one, Gap)]
+    assert [gap.why for gap in gaps] == [Why.OFF, Why.OVERFLOW, Why.OFF]
+    assert gaps[1].cycles == 8000
+
+
+def test_code_that_is_not_the_one_that_ran_is_said(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 4)
+    (tmp_path / "program0").unlink()
+    capture = PtThreads(Recorded(made.path))
+    found = found_in(capture, 101)
+    assert in_common(found, made.executed[101]) == len(found)
+    if found != made.executed[101]:  # libipt before 2.2 finds its way again only at the next PSB
+        assert Why.IMAGE in {one.why for one in capture.streams[101].records() if isinstance(one, Gap)}
+    assert "program0' cannot be read" in capture.left_out
+    with pytest.raises(HeadwayError, match="no program is known for stream prog0:100"):
+        capture.streams[100].check()
+
+
+def test_only_threads_that_are_there_can_be_chosen(tmp_path: Path) -> None:
+    capture = PtThreads(Recorded(recording(tmp_path, 5, 4).path))
+    assert [one.id for one in capture.chosen([101])] == [101]
+    with pytest.raises(SelectionError, match="no thread 7 "):
+        capture.chosen([7])
+
+
+def test_decode_prints_a_thread_with_its_instructions(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 4)
+    arguments = "trace", "decode", made.path, "--thread", 100, "--disassemble", "--format", "json"
+    result = headway(*arguments)
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)
+    assert [(int(row["address"], 16), row["size"]) for row in rows if row["address"]] == made.executed[100]
+    assert {row["thread"] for row in rows} == {100}
+    assert all(row["instruction"] for row in rows if row["address"])
+
+
+def test_at_shows_every_thread(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 4)
+    start, end = made.runs[100][0]
+    result = headway("trace", "at", made.path, "--time", time_of((start + end) // 2), "--format", "json")
+    assert result.returncode == 0, result.stderr
+    mine, other = json.loads(result.stdout)
+    assert (mine["thread"], mine["state"]) == (100, "executed")
+    assert (other["thread"], other["state"]) == (101, "unknown.outside")
+
+
+@pytest.mark.parametrize("what", ["stats", "align"])
+def test_the_other_answers_are_given(tmp_path: Path, what: str) -> None:
+    made = recording(tmp_path, 5, 4)
+    result = headway("trace", what, made.path, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    assert {row["stream"] for row in json.loads(result.stdout)} == {"prog0:100", "prog1:101"}
+
+
+def test_a_recording_without_a_trace_is_refused(tmp_path: Path) -> None:
+    writer = Writer()
+    writer.comm(1, 1, "x")
+    result = headway("trace", "stats", writer.save(tmp_path / "perf.data"))
+    assert result.returncode == 125
+    assert "no trace of a processor" in result.stderr

@@ -12,6 +12,7 @@ from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
 from headway.cli.progress_bar import spinner
 from headway.cli.say import say
+from headway.cli.traced_instants import Executed, TracedRun
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.views.figures import with_unit
@@ -40,28 +41,45 @@ _COLUMNS = (
 )
 
 
+_EXECUTED = ("function", "line", "address", "instruction", "executed", "executed_uncertainty", "executed_unknown")
+_BRIEFLY = ("function", "line", "instruction", "ago")
+
+
 @click.command("at")
 @click.argument("path", metavar="RECORDING")
 @click.argument("instant", metavar="TIME")
+@click.option(
+    "--trace", "traced", metavar="FILE", help="Trace of the same run (perf.data): show what each thread executed last."
+)
+@click.option(
+    "--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="Program, beside those that the trace names."
+)
 @format_option
 @tidy_end()
-def command(path: str, instant: str, style: str) -> None:
+def command(path: str, instant: str, style: str, traced: str | None, images: tuple[str, ...]) -> None:
     """\b
     headway at run.hw 3.2s                     since the recording's start
     headway at run.hw 2026-11-21T12:00:03.2    by the time of day
     headway at 'runs/host=*/run=*/' 2026-11-21T12:00:03.2Z
+    headway at run.hw 3.2s --trace perf.data    and what each thread executed last
 
     Show what every thread was doing at an instant.
 
     A row has the thread's state, since when it was in it, on which processor, and who had woken the thread; of a
-    waiting thread, who woke it later, and when.
+    waiting thread, who woke it later, and when. With --trace it has the function, the line and the instruction that the
+    thread executed last, or why that is not known.
     """
+    if images and traced is None:
+        raise click.UsageError("--image is for --trace")
     need("recording")
     from headway.recording.queries.catalogue import find
     from headway.recording.queries.instant import at
 
     catalogue = find(path)
     many = len(catalogue.runs) > 1
+    if traced is not None and many:
+        raise HeadwayError("--trace is of one run: name one recording")
+    beside = TracedRun(catalogue.runs[0], traced, images) if traced is not None else None
     found: list[Instant] = []
     missing = []
     looked = 0
@@ -82,16 +100,35 @@ def command(path: str, instant: str, style: str) -> None:
         for one in found:
             _say(one, many)
     who = ("host", "run") if many else ()
+    table = style == "table"
     rows = [
-        (*((one.run.host, one.run.run) if many else ()), *(_brief(one, d) if style == "table" else _row(one, d)))
+        (
+            *((one.run.host, one.run.run) if many else ()),
+            *(_brief(one, d) if table else _row(one, d)),
+            *(_executed(beside.at(d.tid, one.time), one.time, table=table) if beside is not None else ()),
+        )
         for one in found
         for d in one.threads
     ]
     unit = catalogue.runs[0].time_unit
-    if style == "table":
-        print_rows((*who, "thread", "tid", "state", "for", "cpu", "woken"), rows, style, units={"for": unit})
+    if table:
+        more = () if beside is None else _BRIEFLY
+        units = {"for": unit, "ago": unit}
+        print_rows((*who, "thread", "tid", "state", "for", "cpu", "woken", *more), rows, style, units=units)
     else:
-        print_rows((*who, *_COLUMNS), rows, style)
+        print_rows((*who, *_COLUMNS, *(() if beside is None else _EXECUTED)), rows, style)
+    if beside is not None:
+        say(clean(beside.words))
+        if beside.capture.left_out:
+            say(clean(beside.capture.left_out))
+
+
+def _executed(last: Executed, time: int, *, table: bool) -> tuple[int | str | None, ...]:
+    if table:
+        ago = None if last.time is None else max(time - last.time, 0)
+        return last.function or last.why, last.line, last.instruction, ago
+    address = None if last.address is None else f"{last.address:#010x}"
+    return last.function, last.line, address, last.instruction, last.time, last.uncertainty, last.why
 
 
 def _row(one: Instant, doing: Doing) -> tuple[int | str | None, ...]:

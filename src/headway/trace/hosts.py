@@ -61,11 +61,21 @@ class HostStream(Protocol):
     def at_time(self, time: int) -> HostMoment:
         """Return what was executed at a time of the common clock."""
 
+    def last(self, time: int) -> HostMoment:
+        """Return the last instruction up to a time of the common clock, or why it is not known."""
+
 
 class HostCapture(Protocol):
     """A file with streams."""
 
     isa: str
+
+    @property
+    def clock(self) -> str:
+        """The name of the clock of its times."""
+
+    def run_starts(self) -> dict[int, list[int]]:
+        """Return tid -> when the thread got a processor, in the times of the clock."""
 
     @property
     def left_out(self) -> str:

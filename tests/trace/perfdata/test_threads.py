@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,14 @@ class Made:
 
 
 def recording(
-    folder: Path, seed: int, turns: int, *, switches: bool = True, pieces: int = 1, processors: int = 1
+    folder: Path,
+    seed: int,
+    turns: int,
+    *,
+    switches: bool = True,
+    pieces: int = 1,
+    processors: int = 1,
+    clock: int | None = None,
 ) -> Made:
     """Two processes that take turns on each of some processors; only their own code is traced."""
     chance = random.Random(seed)
@@ -104,9 +112,9 @@ def recording(
         areas.append((cpu, bytes(out)))
     for cpu, data in areas:
         cuts = sorted({0, len(data), *(chance.randrange(len(data)) for _ in range(pieces - 1))})
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             writer.area(data[start:end], offset=4096 + start, number=cpu, cpu=cpu)
-    path = writer.save(folder / "perf.data", {Feature.CPUID: text("GenuineIntel,6,158,10")})
+    path = writer.save(folder / "perf.data", {Feature.CPUID: text("GenuineIntel,6,158,10")}, clock)
     return Made(path, executed, runs)
 
 
@@ -164,6 +172,21 @@ def test_what_was_executed_at_a_moment_is_found_without_the_rest(tmp_path: Path)
             assert isinstance(moment.record, Instruction)
             assert (moment.record.address, moment.record.size) in made.executed[tid]
             assert capture.streams[other].at_time(time_of((start + end) // 2)).why == "unknown.outside"
+
+
+def test_the_last_instruction_before_a_moment_is_found(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 6)
+    capture = PtThreads(Recorded(made.path))
+    for tid in (100, 101):
+        for _, end in made.runs[tid]:
+            moment = capture.streams[tid].last(time_of(end) + 50)
+            assert isinstance(moment.record, Instruction)
+            assert moment.time is not None
+            assert moment.time <= time_of(end)
+        last = capture.streams[tid].last(1 << 40).record
+        assert isinstance(last, Instruction)
+        assert (last.address, last.size) == made.executed[tid][-1]
+        assert capture.streams[tid].last(time_of(9000)).why == "unknown.outside"
 
 
 def test_without_switches_the_stream_is_the_processor(tmp_path: Path) -> None:

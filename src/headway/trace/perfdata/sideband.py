@@ -150,6 +150,17 @@ class Sideband:
             if tid > IDLE:
                 yield Run(start, end, pid, tid, cpu)
 
+    def run_starts(self) -> dict[int, list[int]]:
+        """Return tid -> when the thread got a processor."""
+        found: dict[int, list[int]] = {}
+        for cpu in self._switches:
+            for run in self.runs(cpu):
+                if run.start:
+                    found.setdefault(run.tid, []).append(run.start)
+        for times in found.values():
+            times.sort()
+        return found
+
     def on(self, tid: int, time: int) -> int | None:
         """Return the processor that a thread had at a time, None: none, or not known."""
         for cpu, switches in self._switches.items():

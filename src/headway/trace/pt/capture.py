@@ -27,6 +27,7 @@ class PtCapture:
 
     isa = X86
     left_out = ""
+    clock = "the time stamp counter"
 
     def __init__(self, path: str, images: Iterable[str] = (), setting: PtSetting | None = None) -> None:
         """Open the file. Raises HeadwayError if it cannot be read, or if libipt is missing."""
@@ -48,6 +49,10 @@ class PtCapture:
         """From when to when there is trace."""
         ticks = [tick for piece in self.streams[0]._slices[0].pieces.all for tick in piece.ticks if tick]
         return f"its PSBs are from tick {ticks[0]} to {ticks[-1]}" if ticks else "it has no times"
+
+    def run_starts(self) -> dict[int, list[int]]:
+        """Return tid -> when the thread got a processor: the file does not have that."""
+        return {}
 
     def chosen(self, ids: Iterable[int]) -> list[PtStream]:
         """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""

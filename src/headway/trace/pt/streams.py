@@ -15,7 +15,7 @@ from headway.trace._records import Records
 from headway.trace.memory import ProcessMemory
 from headway.trace.moment import HostMoment
 from headway.trace.perfdata.areas import MappedBytes
-from headway.trace.records import Gap, Instruction, Record
+from headway.trace.records import Gap, Instruction, Record, Why
 
 from ._decoder import Decoder, Image, count_packets
 from .packets import PtPacketKind, SyncPoint, sync_points
@@ -25,6 +25,8 @@ __all__ = ["ALWAYS", "Images", "Piece", "Pieces", "PtStatistics", "PtStream", "S
 
 ALWAYS = (1 << 64) - 1
 """A tick after the end of every trace."""
+_LOOKED_AT = 16
+"""Runs before a moment in which the last instruction is looked for."""
 _BEYOND = 1 << 20
 """Ticks after a moment in which the instruction that was executed then must have ended."""
 
@@ -275,6 +277,54 @@ class PtStream:
                     return HostMoment(record, memory, "", time, self._width(max(tick - begin, now - tick)))
                 begin = max(begin, now)
         return HostMoment(why="unknown.outside")
+
+    def last(self, time: int) -> HostMoment:
+        """Return the last instruction up to a time of the common clock, with the time of it.
+
+        Without one, or if trace was lost between it and the time, there is the reason.
+        """
+        if self.origin is None:
+            return HostMoment(why="unknown.alignment")
+        tick = self.setting.ticks.ticks(time) if self.setting.ticks is not None else time
+        before = [one for one in self._slices if one.start <= tick]
+        lost = ""
+        for one in reversed(before[-_LOOKED_AT:]):
+            stop = min(tick, one.end)
+            for first in self._starts(one, stop):
+                found, why = self._last_of(first, stop)
+                lost = lost or why
+                if lost:
+                    return HostMoment(why=lost)
+                if found is not None:
+                    return found
+        return HostMoment(why="unknown.outside")
+
+    def _starts(self, one: Slice, stop: int) -> Iterator[int]:
+        """Yield ticks of a run from which to look for its last instruction: of the last PSB, then its beginning."""
+        for piece in reversed(one.pieces.all):
+            point = piece.before(stop)
+            if point is not None and point.tick is not None and one.start < point.tick <= stop:
+                yield point.tick
+                break
+        yield one.start
+
+    def _last_of(self, first: int, stop: int) -> tuple[HostMoment | None, str]:
+        """Return the last instruction between two ticks, and the reason of a loss after it."""
+        found: tuple[Instruction, ProcessMemory] | None = None
+        why = ""
+        for records, memory in self.parts(first, stop):
+            for record in records:
+                if isinstance(record, Instruction):
+                    if record.cycle is not None and self.origin is not None and record.cycle + self.origin > stop:
+                        continue
+                    found, why = (record, memory), ""
+                elif isinstance(record, Gap) and record.why not in (Why.OFF, Why.UNSYNCHRONISED):
+                    why = record.why.state
+        if found is None or found[0].cycle is None or self.origin is None:
+            return None, why
+        ticks = found[0].cycle + self.origin
+        when = self.setting.ticks.nanoseconds(ticks) if self.setting.ticks is not None else ticks
+        return HostMoment(found[0], found[1], "", when, self._width(max(found[0].cycles or 0, 1))), why
 
     def _width(self, ticks: int) -> int:
         clock = self.setting.ticks

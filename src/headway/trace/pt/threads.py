@@ -130,6 +130,15 @@ class PtThreads:
         return found
 
     @property
+    def clock(self) -> str:
+        """The name of the clock of its times."""
+        return self.recorded.clock if self.setting.ticks is not None else "the time stamp counter"
+
+    def run_starts(self) -> dict[int, list[int]]:
+        """Return tid -> when the thread got a processor, in ns of perf's clock."""
+        return self.recorded.sideband.run_starts()
+
+    @property
     def words(self) -> str:
         """From when to when there is trace."""
         times = [

@@ -411,3 +411,25 @@ def test_shapes_are_only_tried_with_the_privileges_that_loading_needs(tree: Tree
     found = tree.probe(FakeKernel(refused={"stat -e": "never asked"}))["eBPF programs"]
     assert not found.available
     assert found.why.startswith("not tried")
+
+
+def test_an_instruction_trace_needs_a_unit_perf_and_libipt(tree: Tree) -> None:
+    class Equipped(FakeKernel):
+        def __init__(self, *there: str) -> None:
+            super().__init__()
+            self.there = there
+
+        def library(self, name: str) -> bool:
+            return name in self.there
+
+        def program(self, name: str) -> bool:
+            return name in self.there
+
+    (tree.root / "sys/bus/event_source/devices").mkdir(parents=True, exist_ok=True)
+    assert "no Intel PT" in tree.probe()["instruction trace"].why
+    tree.write("/sys/bus/event_source/devices/intel_pt/type", "8\n")
+    assert "perf" in tree.probe(Equipped())["instruction trace"].why
+    without = tree.probe(Equipped("perf"))["instruction trace"]
+    assert not without.available
+    assert "libipt" in without.why
+    assert tree.probe(Equipped("perf", "libipt.so.2"))["instruction trace"].available

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import captures, host_traces, machine_traces
+from headway.cli import captures, host_traces, machine_traces, trace_recording
 from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import WholeNumber
@@ -263,6 +264,35 @@ def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str,
         put(output, machine_traces.export(path, images, ids), "")
         return
     put(output, *captures.export(path, images, ids))
+
+
+@command.command(
+    "record", short_help="a trace of a command, by perf", context_settings={"allow_interspersed_args": False}
+)
+@click.option("-o", "--output", default="perf.data", show_default=True, metavar="FILE", help="Write to FILE.")
+@click.option("-p", "--pid", "pids", multiple=True, type=WholeNumber(), metavar="PID", help="Trace this process.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Trace the whole machine.")
+@click.option("--kernel", is_flag=True, help="Trace the kernel, too.")
+@click.option("-m", "--buffer", "size", metavar="SIZE", help="Size of the buffer of each processor, as in 64M.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
+def _record(
+    output: str, pids: tuple[int, ...], everything: bool, kernel: bool, size: str | None, argv: tuple[str, ...]
+) -> None:
+    """\b
+    headway trace record -- ./program
+    sudo headway trace record -a -- sleep 1
+    headway trace decode perf.data
+
+    Record what a command executes, by perf and the processor's trace unit: Intel PT, or CoreSight.
+
+    The exit status is that of perf, which is that of the command. If the machine has no trace unit, it is 125; headway
+    doctor says more.
+    """
+    if not argv and not pids and not everything:
+        raise click.UsageError("give a command, as in -- ./program, or -p PID, or -a")
+    if size is not None and not re.fullmatch(r"[1-9][0-9]{0,9}[BKMG]?", size):
+        raise click.UsageError(f"--buffer: {size!a} is no size: give one as in 64M")
+    trace_recording.record(output, argv, pids=pids, everything=everything, kernel=kernel, size=size)
 
 
 def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str) -> None:

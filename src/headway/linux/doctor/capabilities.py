@@ -14,6 +14,7 @@ import gzip
 import os
 import platform
 import re
+import shutil
 import signal
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from headway.linux.bpf.libbpf import bundled, find_library
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import default_set
 from headway.linux.perf.events import EventError
+from headway.linux.perf.trace_units import trace_unit, why_no_unit
 from headway.linux.procfs.ids import in_user_namespace, pid_namespace
 from headway.linux.procfs.mounts import Mount, parse_mounts
 from headway.linux.procfs.status import status
@@ -128,6 +130,18 @@ class Kernel:
             except AttributeError:
                 return 0, 0
         return None
+
+    def library(self, name: str) -> bool:
+        """Return whether a shared library can be loaded."""
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            return False
+        return True
+
+    def program(self, name: str) -> bool:
+        """Return whether a program is in the search path."""
+        return shutil.which(name) is not None
 
     def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
         """Load the eBPF programs in each shape that a command needs, and unload them.
@@ -304,6 +318,7 @@ def _probes() -> tuple[tuple[str, Callable[[System], Capability]], ...]:
         ("ptrace scope", _ptrace),
         ("model-specific registers", _msr),
         ("SMI counter", _smi),
+        ("instruction trace", _instruction_trace),
         ("pid namespace", _pid_namespace),
         ("no container", _container),
         ("clock", _clock),
@@ -734,6 +749,22 @@ def _smi(system: System) -> Capability:
     return Capability(
         name, False, "only Intel processors have one, outside of virtual machines; gaps in time are watched instead"
     )
+
+
+def _instruction_trace(system: System) -> Capability:
+    name = "instruction trace"
+    unit = trace_unit(system.root)
+    if unit is None:
+        why, remedy = why_no_unit(system.kernel.machine(), system.root)
+        return Capability(name, False, why, remedy)
+    if not system.kernel.program("perf"):
+        return Capability(
+            name, False, f"{unit}, but perf, which records it, is not installed", "apt install linux-perf"
+        )
+    if unit == "intel_pt" and not system.kernel.library("libipt.so.2"):
+        why = "intel_pt can be recorded; decoding it needs libipt"
+        return Capability(name, False, why, "apt install libipt2, or dnf install libipt")
+    return Capability(name, True, f"{unit}: headway trace record")
 
 
 def _pid_namespace(system: System) -> Capability:

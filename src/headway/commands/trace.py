@@ -37,7 +37,7 @@ def command() -> None:
 
     A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), one captured from a
     trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE, what perf record wrote of Intel
-    PT, or a file of Intel PT packets (docs/trace.md).
+    PT or CoreSight, or a file of Intel PT packets (docs/trace.md).
     """
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from headway.errors import HeadwayError
-
-from ._records import Records
 from .alignment import Fit
 from .containers import PERF, kind_of
 from .edges import SliceEdges, Tracks
@@ -52,7 +49,7 @@ class HostStream(Protocol):
     def bounds(self, begin: int | None, end: int | None) -> tuple[int, int]:
         """Return what `parts` takes for two times of the common clock."""
 
-    def parts(self, start: int = ..., end: int = ...) -> Iterator[tuple[Records, ProcessMemory]]:
+    def parts(self, start: int = ..., end: int = ...) -> Iterator[tuple[Iterable[Record], ProcessMemory]]:
         """Yield the records in blocks, each with the memory that they were executed in."""
 
     def records(self) -> Iterator[Record]:
@@ -97,7 +94,9 @@ def open_host(path: str, images: Sequence[str] = ()) -> HostCapture:
         recorded = Recorded(path)
         assert recorded.info is not None
         if recorded.info.kind == CORESIGHT:
-            raise HeadwayError(f"{path!a} has cs_etm, which is not decoded yet")
+            from .perfdata.coresight import CoreSightThreads
+
+            return CoreSightThreads(recorded, images)
         from .pt.threads import PtThreads
 
         return PtThreads(recorded, images)

@@ -6,6 +6,7 @@ needed. Files that a recording names are untrusted, and only regular ones are op
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import stat
@@ -44,6 +45,7 @@ class Files:
 
     def __init__(self) -> None:
         self._modules: dict[str, Module] = {}
+        self._contents: dict[str, mmap.mmap | None] = {}
         self.problems: dict[str, str] = {}
         """A sentence for each file that cannot be used, by its path."""
 
@@ -69,6 +71,16 @@ class Files:
         if problem:
             self.problems[path] = problem
         return not problem
+
+    def content(self, path: str) -> mmap.mmap | None:
+        """Return the bytes of a file, mapped; None: it has none, or cannot be read."""
+        if path not in self._contents:
+            try:
+                with open(path, "rb") as stream:
+                    self._contents[path] = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):
+                self._contents[path] = None
+        return self._contents[path]
 
     def module(self, path: str) -> Module:
         """Return the functions and lines of a file."""
@@ -167,12 +179,9 @@ class ProcessMemory:
         part = self.part_at(address)
         if part is None or not self.files.check(part.path):
             return b""
-        try:
-            with open(part.path, "rb") as stream:
-                stream.seek(part.offset + address - part.address)
-                return stream.read(min(size, part.end - address))
-        except OSError:
-            return b""
+        content = self.files.content(part.path)
+        at = part.offset + address - part.address
+        return content[at : at + min(size, part.end - address)] if content is not None else b""
 
     def _linked(self, address: int) -> tuple[Module, int] | None:
         part = self.part_at(address)

@@ -14,6 +14,7 @@ NAMES: tuple[str, ...] = (
     "etmv3",
     "ptm",
     "etmv4",
+    "perfdata",
     "snapshot",
     "elf",
     "dwarf",

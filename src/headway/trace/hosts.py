@@ -91,15 +91,15 @@ def open_host(path: str, images: Sequence[str] = ()) -> HostCapture:
     if kind_of(path) == PERF:
         from .perfdata.recorded import CORESIGHT, Recorded
 
-        recorded = Recorded(path)
+        recorded = Recorded(path, images)
         assert recorded.info is not None
         if recorded.info.kind == CORESIGHT:
             from .perfdata.coresight import CoreSightThreads
 
-            return CoreSightThreads(recorded, images)
+            return CoreSightThreads(recorded)
         from .pt.threads import PtThreads
 
-        return PtThreads(recorded, images)
+        return PtThreads(recorded)
     from .pt.capture import PtCapture
 
     return PtCapture(path, images)

@@ -92,7 +92,7 @@ def made(
             trace += part + timestamp(1000 * (turn + 1))
             executed[tid] += addresses
         data = trace if raw else frames([(known[cpu], trace)])
-        writer.area(data, number=cpu, cpu=cpu)
+        writer.area(data + b"\x05" * (-len(data) % 8), number=cpu, cpu=cpu)  # perf pads an area
         writer.aux(0, len(data), flags=0x100 if raw else 0, cpu=cpu)
     return writer.save(folder / "perf.data"), executed
 

@@ -236,6 +236,15 @@ def test_code_that_is_not_the_one_that_ran_is_said(tmp_path: Path) -> None:
         capture.streams[100].check()
 
 
+def test_an_image_stands_for_the_mapped_file_of_its_name(tmp_path: Path) -> None:
+    made = recording(tmp_path / "there", 5, 4)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there/program0").rename(tmp_path / "here/program0")
+    capture = PtThreads(Recorded(made.path, [str(tmp_path / "here/program0")]))
+    assert found_in(capture, 100) == made.executed[100]
+    assert capture.left_out == ""
+
+
 def test_only_threads_that_are_there_can_be_chosen(tmp_path: Path) -> None:
     capture = PtThreads(Recorded(recording(tmp_path, 5, 4).path))
     assert [one.id for one in capture.chosen([101])] == [101]

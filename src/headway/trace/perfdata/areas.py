@@ -21,6 +21,8 @@ from .events import Area, Aux
 __all__ = ["AuxArea", "MappedBytes", "Stretch", "areas_of"]
 
 _MOST_AREAS = 1 << 14
+_PADDING = 8
+"""perf pads an area to a multiple of so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +98,38 @@ def areas_of(pieces: Iterable[Area], written: Iterable[Aux], left_out: Counter[s
                 continue
             found[piece.number] = AuxArea(piece.number, piece.cpu, piece.tid)
         by_number.setdefault(piece.number, []).append(piece)
-    breaks = _breaks(found.values(), written, left_out)
+    breaks, ends = _breaks(found.values(), written, left_out)
     for number, area in found.items():
-        area.stretches = list(_stretches(by_number[number], breaks.get(number, set()), left_out))
+        end = ends.get(number, 0)
+        pieces_of = [_shortened(piece, end) if end else piece for piece in by_number[number]]
+        area.stretches = list(_stretches(pieces_of, breaks.get(number, set()), left_out))
     return [area for area in found.values() if area.size]
 
 
-def _breaks(areas: Iterable[AuxArea], written: Iterable[Aux], left_out: Counter[str]) -> dict[int, set[int]]:
-    """Return the places of each area after which data was lost."""
+def _shortened(piece: Area, end: int) -> Area:
+    """Return a piece without the padding behind the last byte that was written."""
+    inside = piece.offset < end < piece.offset + piece.size
+    return piece._replace(size=end - piece.offset) if inside and piece.offset + piece.size - end < _PADDING else piece
+
+
+def _breaks(
+    areas: Iterable[AuxArea], written: Iterable[Aux], left_out: Counter[str]
+) -> tuple[dict[int, set[int]], dict[int, int]]:
+    """Return the places of each area after which data was lost, and the end of what was written."""
     of_cpu = {area.cpu: area.number for area in areas if area.cpu >= 0}
     of_tid = {area.tid: area.number for area in areas if area.cpu < 0}
     found: dict[int, set[int]] = {}
+    ends: dict[int, int] = {}
     for aux in written:
         left_out["gaps where an AUX area was full"] += aux.truncated
         left_out["AUX records with gaps of the hardware's"] += aux.partial
         left_out["collisions in AUX records"] += aux.collided
-        if aux.truncated:
-            number = of_cpu.get(aux.when.cpu, of_tid.get(aux.when.tid))
-            if number is not None:
+        number = of_cpu.get(aux.when.cpu, of_tid.get(aux.when.tid))
+        if number is not None:
+            ends[number] = max(ends.get(number, 0), aux.offset + aux.size)
+            if aux.truncated:
                 found.setdefault(number, set()).add(aux.offset + aux.size)
-    return found
+    return found, ends
 
 
 def _stretches(pieces: Sequence[Area], breaks: set[int], left_out: Counter[str]) -> Iterable[Stretch]:

@@ -197,7 +197,7 @@ class EtmStream:
 class CoreSightThreads:
     """A perf.data file with CoreSight, as threads. ``left_out`` says what of it is missing or cannot be decoded."""
 
-    def __init__(self, recorded: Recorded, images: Iterable[str] = ()) -> None:
+    def __init__(self, recorded: Recorded) -> None:
         """Raises HeadwayError if it does not say how its trace units were set up."""
         assert recorded.info is not None
         self.recorded, self.path = recorded, recorded.path
@@ -211,7 +211,7 @@ class CoreSightThreads:
         )
         units = [self._unit(one) for one in processors]
         self.streams: dict[int, EtmStream] = {}
-        self._build([one for one in units if one is not None], tuple(images))
+        self._build([one for one in units if one is not None], recorded.images)
 
     def _unit(self, processor: TracedProcessor) -> _Unit | None:
         """Return what a trace unit wrote: into the area of its processor, or, in frames, into those of threads."""

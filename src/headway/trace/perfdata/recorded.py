@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headway.errors import HeadwayError
@@ -27,9 +27,15 @@ _VDSO = "[vdso]"
 class Recorded:
     """What a perf.data file has of a trace."""
 
-    def __init__(self, path: str) -> None:
-        """Read everything but the trace itself. Raises HeadwayError if there is none."""
+    def __init__(self, path: str, images: Iterable[str] = ()) -> None:
+        """Read everything but the trace itself. Raises HeadwayError if there is none.
+
+        An image that has the name of a mapped file stands for that file, wherever it was mapped from. `images` are the
+        others.
+        """
         self.path = path
+        self._named = {os.path.basename(image): image for image in images}
+        self._used = set[str]()
         self.file = PerfFile(path)
         self.files = Files()
         self.counts = Counter[str]()
@@ -69,6 +75,7 @@ class Recorded:
         if not self.areas:
             raise HeadwayError(f"{path!a} has no trace: nothing was written to its AUX areas; record it again")
         self.sideband = Sideband(beside, self.files, self.counts, self._locate)
+        self.images = tuple(image for image in self._named.values() if image not in self._used)
 
     @property
     def clock(self) -> str:
@@ -84,6 +91,10 @@ class Recorded:
     def _locate(self, mapping: MemoryMapping) -> str | None:
         """Return the path of the file with the code of a mapping; None: there is none."""
         name, build_id = mapping.name, mapping.build_id
+        image = self._named.get(os.path.basename(name))
+        if image is not None and self.files.check(image, build_id):
+            self._used.add(image)
+            return image
         if name.startswith("/") and not name.startswith(("//anon", "/memfd:", "/SYSV", "/dev/")):
             if self.files.check(name, build_id):
                 return name

@@ -64,12 +64,11 @@ class PtThreads:
 
     isa = X86
 
-    def __init__(self, recorded: Recorded, images: Iterable[str] = ()) -> None:
+    def __init__(self, recorded: Recorded) -> None:
         """Raises HeadwayError if libipt is missing, or if there is nothing to decode."""
         functions()
         self.recorded, self.path = recorded, recorded.path
         self.setting = setting_of(recorded)
-        self._images = tuple(images)
         self.streams: dict[int, PtStream] = {}
         self._build()
 
@@ -122,10 +121,10 @@ class PtThreads:
 
     def _versions(self, versions: Sequence[Version]) -> list[tuple[int, ProcessMemory]]:
         found = [(self._tick(one.start), one.memory) for one in versions] or [(0, ProcessMemory(self.recorded.files))]
-        if self._images:
+        if self.recorded.images:
             found = [(start, memory.copy()) for start, memory in found]
             for _, memory in found:
-                for image in self._images:
+                for image in self.recorded.images:
                     memory.add_file(image)
         return found
 

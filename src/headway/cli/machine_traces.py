@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headway.trace.threads._flow import ThreadRows
     from headway.trace.threads.reading import Trace, TracedProgram
 
-__all__ = ["align", "answers", "at", "decode", "export", "stats", "windows"]
+__all__ = ["align", "answers", "at", "decode", "export", "opened", "stats", "windows"]
 
 _MAX_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
@@ -56,6 +56,11 @@ def _open(path: str, images: Sequence[str]) -> Trace:
     if not recording.complete:
         click.echo(f"headway: {path!a} was cut off: what is missing at its end is a gap", err=True)
     return trace
+
+
+def opened(path: str, images: Sequence[str]) -> Trace:
+    """Return the trace with its program. Raises HeadwayError."""
+    return _open(path, images)
 
 
 def _program(path: str) -> TracedProgram:

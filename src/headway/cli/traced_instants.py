@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from headway.cli import machine_traces
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from headway.trace.disassembly import Disassembler
     from headway.trace.hosts import HostCapture, HostStream
     from headway.trace.relation import ClockRelation
+    from headway.trace.threads.reading import ThreadMoment, TracedProgram
 
-__all__ = ["Executed", "TracedRun"]
+__all__ = ["Executed", "Traced", "open_traced"]
 
 _MONOTONIC = "CLOCK_MONOTONIC"
 
@@ -34,17 +36,86 @@ class Executed:
     uncertainty: int | None = None
 
 
+class Traced(Protocol):
+    """A trace of the run of a recording."""
+
+    @property
+    def words(self) -> str:
+        """How the clocks lie to each other, for people."""
+
+    @property
+    def left_out(self) -> str:
+        """What of the trace is missing, in one line."""
+
+    def at(self, tid: int, cpu: int | None, time: int) -> Executed:
+        """Return what a thread had executed last at a time of the recording, when it had that processor."""
+
+
+def open_traced(run: RecordedRun, path: str, images: Sequence[str]) -> Traced:
+    """Open the trace of a recording's run. Raises HeadwayError."""
+    from headway.trace.containers import kind_of
+
+    if kind_of(path) is not None:
+        return TracedRun(run, path, images)
+    if machine_traces.answers(path):
+        return TracedMachine(run, path, images)
+    raise HeadwayError(f"{path!a} has no threads that a recording has too: give perf.data, or a trace of the machine")
+
+
+class TracedMachine:
+    """A trace of the reference machine beside the recording of the same run. Both have the machine's clock."""
+
+    words = "trace and recording have the machine's clock"
+    left_out = ""
+
+    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
+        """Open the trace. Raises HeadwayError if it is not of a machine's run, or without its program."""
+        from headway.trace.disassembly import RISCV, Disassembler
+
+        if run.time_unit != "cycles":
+            raise HeadwayError(f"{run.words} is of a Linux machine, and {path!a} of the reference machine")
+        self._trace = machine_traces.opened(path, images)
+        self._trace.check_program()
+        self._engine = Disassembler(RISCV)
+        self._moments: dict[int, list[ThreadMoment]] = {}
+
+    def at(self, tid: int, cpu: int | None, time: int) -> Executed:
+        """Return what a thread was executing at a tick; it is known by its number, or by its hart."""
+        if time not in self._moments:
+            self._moments[time] = self._trace.at(self._trace.clock(0).cycle(time))
+        program, threads = self._trace.program, self._trace.shape.threads
+        for one in self._moments[time]:
+            if one.id == tid or (not one.id and cpu == one.core * threads + one.thread):
+                if one.address is None or program is None:
+                    return Executed(one.state)
+                text = self._engine.text(_Code(program), one.address, one.size) if one.size else ""
+                where = program.symbol(one.address) or None, program.line(one.address) or None
+                return Executed(None, *where, one.address, text or None, time, 0)
+        return Executed("it had no processor")
+
+
+class _Code:
+    """The program of a machine's trace, to be read."""
+
+    def __init__(self, program: TracedProgram) -> None:
+        self._program = program
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes at an address; fewer or none where there are none."""
+        for start, data in self._program.segments:
+            if start <= address < start + len(data):
+                return data[address - start : address - start + size]
+        return b""
+
+
 class TracedRun:
     """A trace beside a recording. ``relation`` is that of their clocks, None if it is not known."""
 
     def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
         """Open the trace and relate the clocks. Raises HeadwayError if the trace cannot be read or related."""
-        from headway.trace.containers import kind_of
         from headway.trace.disassembly import Disassembler
         from headway.trace.hosts import open_host
 
-        if kind_of(path) is None:
-            raise HeadwayError(f"{path!a} has no threads that a recording has too: give what perf record wrote")
         if run.time_unit != "ns":
             raise HeadwayError(f"{run.words} is of the reference machine, and {path!a} is of a Linux machine")
         self.capture: HostCapture = open_host(path, images)
@@ -78,7 +149,12 @@ class TracedRun:
             return "trace and recording have the same clock"
         return f"the clocks are related by {one.matches:,} switches that both have, ± {one.uncertainty / 1000:.3g} µs"
 
-    def at(self, tid: int, time: int) -> Executed:
+    @property
+    def left_out(self) -> str:
+        """What of the trace is missing, in one line."""
+        return self.capture.left_out
+
+    def at(self, tid: int, cpu: int | None, time: int) -> Executed:
         """Return what a thread had executed last at a time of the recording."""
         from headway.trace.records import Instruction
 

@@ -12,7 +12,7 @@ from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
 from headway.cli.progress_bar import spinner
 from headway.cli.say import say
-from headway.cli.traced_instants import Executed, TracedRun
+from headway.cli.traced_instants import Executed, open_traced
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.views.figures import with_unit
@@ -49,7 +49,10 @@ _BRIEFLY = ("function", "line", "instruction", "ago")
 @click.argument("path", metavar="RECORDING")
 @click.argument("instant", metavar="TIME")
 @click.option(
-    "--trace", "traced", metavar="FILE", help="Trace of the same run (perf.data): show what each thread executed last."
+    "--trace",
+    "traced",
+    metavar="FILE",
+    help="Trace of the same run (perf.data, .hwt): show what each thread executed last.",
 )
 @click.option(
     "--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="Program, beside those that the trace names."
@@ -79,7 +82,7 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
     many = len(catalogue.runs) > 1
     if traced is not None and many:
         raise HeadwayError("--trace is of one run: name one recording")
-    beside = TracedRun(catalogue.runs[0], traced, images) if traced is not None else None
+    beside = open_traced(catalogue.runs[0], traced, images) if traced is not None else None
     found: list[Instant] = []
     missing = []
     looked = 0
@@ -105,7 +108,7 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
         (
             *((one.run.host, one.run.run) if many else ()),
             *(_brief(one, d) if table else _row(one, d)),
-            *(_executed(beside.at(d.tid, one.time), one.time, table=table) if beside is not None else ()),
+            *(_executed(beside.at(d.tid, d.cpu, one.time), one.time, table=table) if beside is not None else ()),
         )
         for one in found
         for d in one.threads
@@ -119,8 +122,8 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
         print_rows((*who, *_COLUMNS, *(() if beside is None else _EXECUTED)), rows, style)
     if beside is not None:
         say(clean(beside.words))
-        if beside.capture.left_out:
-            say(clean(beside.capture.left_out))
+        if beside.left_out:
+            say(clean(beside.left_out))
 
 
 def _executed(last: Executed, time: int, *, table: bool) -> tuple[int | str | None, ...]:

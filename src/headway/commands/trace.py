@@ -239,10 +239,15 @@ def _at(
     "--stream", "ids", multiple=True, type=WholeNumber(), metavar="ID", help="Export only this stream, or core."
 )
 @click.option(
+    "--thread", "threads", multiple=True, type=WholeNumber(), metavar="TID", help="Of perf.data: this thread."
+)
+@click.option(
     "--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True, help="Format."
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write to FILE.")
-def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str, output: str) -> None:
+def _export(
+    path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], form: str, output: str
+) -> None:
     """\b
     headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
     headway trace export capture/ -o capture.pftrace
@@ -258,8 +263,9 @@ def _export(path: str, images: tuple[str, ...], ids: tuple[int, ...], form: str,
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
     if host_traces.answers(path):
-        put(output, *host_traces.export(path, images, ids))
+        put(output, *host_traces.export(path, images, (*ids, *threads)))
         return
+    _only_for_hosts(threads)
     if machine_traces.answers(path):
         put(output, machine_traces.export(path, images, ids), "")
         return

@@ -6,11 +6,12 @@ from typing import Final, Protocol
 
 from headway.extras import load
 
-__all__ = ["A64", "ARM", "THUMB", "X86", "X86_32", "Disassembler", "Memory"]
+__all__ = ["A64", "ARM", "RISCV", "THUMB", "X86", "X86_32", "Disassembler", "Memory"]
 
 ARM: Final = "arm"
 THUMB: Final = "thumb"
 A64: Final = "arm64"
+RISCV: Final = "riscv32"
 X86: Final = "x86-64"
 X86_32: Final = "x86"
 _MOST = 1 << 18
@@ -33,6 +34,7 @@ class Disassembler:
             ARM: (capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM | capstone.CS_MODE_V8),
             THUMB: (capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_V8),
             A64: (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
+            RISCV: (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC),
             X86: (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
             X86_32: (capstone.CS_ARCH_X86, capstone.CS_MODE_32),
         }

@@ -82,3 +82,22 @@ def test_an_image_alone_makes_no_sense(tmp_path: Path) -> None:
     result = headway("at", tmp_path, "0", "--image", "x")
     assert result.returncode == 125
     assert "--image is for --trace" in result.stderr
+
+
+def test_a_trace_of_the_machine_stands_beside_its_recording(tmp_path: Path) -> None:
+    path, traced = tmp_path / "run.hw", tmp_path / "run.hwt"
+    assert headway("machine", "run", "sleepers", "--trace", traced, "-o", path, "-q").returncode == 0
+    result = headway("at", path, 60000, "--trace", traced, "--image", "sleepers", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    rows = {row["tid"]: row for row in json.loads(result.stdout)}
+    told = headway("trace", "at", traced, "--image", "sleepers", "--cycle", 60000, "--format", "json")
+    by_id = {row["id"]: row for row in json.loads(told.stdout) if row["id"]}
+    assert rows.keys() == by_id.keys()
+    for tid, row in rows.items():
+        assert (row["address"], row["function"], row["line"]) == (
+            by_id[tid]["address"],
+            by_id[tid]["symbol"],
+            by_id[tid]["line"],
+        )
+        assert row["instruction"]
+    assert headway("at", path, 60000, "--trace", traced).returncode == 125

@@ -287,3 +287,15 @@ def test_a_recording_without_a_trace_is_refused(tmp_path: Path) -> None:
     result = headway("trace", "stats", writer.save(tmp_path / "perf.data"))
     assert result.returncode == 125
     assert "no trace of a processor" in result.stderr
+
+
+@pytest.mark.parametrize("form", ["perfetto", "html"])
+def test_a_thread_is_exported(tmp_path: Path, form: str) -> None:
+    made = recording(tmp_path, 5, 4)
+    out = tmp_path / "out"
+    result = headway("trace", "export", made.path, "--thread", 100, "--to", form, "-o", out)
+    assert result.returncode == 0, result.stderr
+    assert len(out.read_bytes()) > 200
+    if form == "perfetto":  # a page is compressed
+        assert b"prog0:100" in out.read_bytes()
+        assert b"prog1:101" not in out.read_bytes()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.trace.relation import relate
-
-pytestmark = pytest.mark.unit
 
 
 def starts(seed: int, threads: int, events: int, *, period: int | None = None) -> dict[int, list[int]]:

@@ -13,7 +13,7 @@ from headway.trace.pt import library
 from .test_threads import Made, headway, recording, time_of
 
 pytestmark = [
-    pytest.mark.unit,
+    pytest.mark.end_to_end,
     pytest.mark.skipif(not library.available(), reason="libipt is not installed"),
 ]
 

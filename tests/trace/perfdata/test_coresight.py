@@ -22,8 +22,6 @@ from ..etmv4 import ON, START, atoms, context, long_address, timestamp
 from .test_threads import headway
 from .writing import Writer
 
-pytestmark = pytest.mark.unit
-
 ETMV3, ETMV4, ETE = 0x3030303030303030, 0x4040404040404040, 0x5050505050505050
 CONFIGURATION = 0xC1  # context IDs and timestamps
 IDENTITIES = 0x28000EA1, 0x4100F403, 0x488, 0
@@ -113,6 +111,7 @@ def test_each_thread_has_its_own_instructions(
         assert found_in(capture, tid) == addresses
 
 
+@pytest.mark.end_to_end
 def test_the_commands_answer(tmp_path: Path) -> None:
     path, executed = made(tmp_path, 1, 4)
     result = headway("trace", "decode", path, "--thread", 100, "--disassemble", "--format", "json")

@@ -17,8 +17,6 @@ from headway.trace.perfdata.file import Feature, PerfFile
 
 from .writing import CPU, IDENTIFIER, SAMPLE_TYPE, TID, TIME, Writer, text
 
-pytestmark = pytest.mark.unit
-
 
 def _some() -> Writer:
     w = Writer()
@@ -164,6 +162,7 @@ def test_features_are_read(tmp_path: Path) -> None:
     assert file.text(Feature.CLOCKID) == ""
 
 
+@pytest.mark.end_to_end
 @pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
 def test_what_perf_recorded_is_read(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
@@ -187,3 +186,17 @@ def test_what_perf_recorded_is_read(tmp_path: Path) -> None:
     assert told.count("PERF_RECORD_MMAP") >= len(maps)
     for one in maps:
         assert f"({one.address:#x}({one.size:#x})" in told.replace("[", "(")
+
+
+def test_an_area_that_is_longer_than_the_file_ends_with_it(tmp_path: Path) -> None:
+    writer = Writer()
+    writer.info(1, [8] * 17)
+    writer.area(bytes(100))
+    data = bytearray(writer.file())
+    place = data.rfind((100).to_bytes(8, "little"))
+    data[place : place + 8] = b"\xff" * 8
+    (tmp_path / "x").write_bytes(bytes(data))
+    file, found, _ = _read(str(tmp_path / "x"))
+    assert isinstance(found[-1], Area)
+    assert found[-1].size == 100
+    assert "within an AUX area" in file.cut

@@ -28,7 +28,6 @@ from ..test_pt import endless
 from .writing import Writer, text
 
 pytestmark = [
-    pytest.mark.unit,
     pytest.mark.skipif(not library.available(), reason="libipt is not installed"),
 ]
 
@@ -252,6 +251,7 @@ def test_only_threads_that_are_there_can_be_chosen(tmp_path: Path) -> None:
         capture.chosen([7])
 
 
+@pytest.mark.end_to_end
 def test_decode_prints_a_thread_with_its_instructions(tmp_path: Path) -> None:
     made = recording(tmp_path, 5, 4)
     arguments = "trace", "decode", made.path, "--thread", 100, "--disassemble", "--format", "json"
@@ -263,6 +263,7 @@ def test_decode_prints_a_thread_with_its_instructions(tmp_path: Path) -> None:
     assert all(row["instruction"] for row in rows if row["address"])
 
 
+@pytest.mark.end_to_end
 def test_at_shows_every_thread(tmp_path: Path) -> None:
     made = recording(tmp_path, 5, 4)
     start, end = made.runs[100][0]
@@ -273,6 +274,7 @@ def test_at_shows_every_thread(tmp_path: Path) -> None:
     assert (other["thread"], other["state"]) == (101, "unknown.outside")
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("what", ["stats", "align"])
 def test_the_other_answers_are_given(tmp_path: Path, what: str) -> None:
     made = recording(tmp_path, 5, 4)
@@ -281,6 +283,7 @@ def test_the_other_answers_are_given(tmp_path: Path, what: str) -> None:
     assert {row["stream"] for row in json.loads(result.stdout)} == {"prog0:100", "prog1:101"}
 
 
+@pytest.mark.end_to_end
 def test_a_recording_without_a_trace_is_refused(tmp_path: Path) -> None:
     writer = Writer()
     writer.comm(1, 1, "x")
@@ -289,6 +292,7 @@ def test_a_recording_without_a_trace_is_refused(tmp_path: Path) -> None:
     assert "no trace of a processor" in result.stderr
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("form", ["perfetto", "html"])
 def test_a_thread_is_exported(tmp_path: Path, form: str) -> None:
     made = recording(tmp_path, 5, 4)

@@ -174,14 +174,17 @@ class PerfFile:
                     self.cut = f"it {what} at byte {at}"
                     return
                 at += size
-                yield RawRecord(kind, misc, body, at)
                 if kind == AUXTRACE and len(body) >= 8:
                     more = _AUXTRACE_SIZE.unpack_from(body)[0]
                     if at + more > self._end:
                         self.cut = f"it ends within an AUX area, at byte {self._end}"
-                        return
+                        more = self._end - at
+                        body = _AUXTRACE_SIZE.pack(more) + body[8:]
+                    yield RawRecord(kind, misc, body, at)
                     at += more
-                elif kind == HEADER_ATTR and self.piped and first and len(body) >= 64:
+                    continue
+                yield RawRecord(kind, misc, body, at)
+                if kind == HEADER_ATTR and self.piped and first and len(body) >= 64:
                     size = int.from_bytes(body[4:8], "little") or 64
                     if size in _ATTRIBUTE_SIZES and len(body) >= size and len(self.attributes) < _MAX_ATTRIBUTES:
                         self._add(Attribute.parse(body[:size]), body[size : size + (len(body) - size) // 8 * 8])

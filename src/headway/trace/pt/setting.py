@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["PtSetting", "Ticks"]
 
+_LAST = (1 << 64) - 1
 _CPUID = re.compile(r"GenuineIntel[,-](\d{1,3})[,-]([0-9a-fA-F]{1,4})[,-]([0-9a-fA-F]{1,2})")
 
 
@@ -25,14 +26,9 @@ class Ticks:
 
     def ticks(self, nanoseconds: int) -> int:
         """Return the last value of the counter that is not after a time in ns; 0: it is before the counter began."""
-        if nanoseconds <= self.zero:
+        if nanoseconds < self.zero:
             return 0
-        guess = (nanoseconds - self.zero << self.shift) // self.multiplier
-        while self.nanoseconds(guess) > nanoseconds:
-            guess -= 1
-        while self.nanoseconds(guess + 1) <= nanoseconds:
-            guess += 1
-        return guess
+        return min(((nanoseconds - self.zero + 1 << self.shift) - 1) // self.multiplier, _LAST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class PerfDataTarget(Target):
     def _record(self, random: Random) -> bytes:
         words = [number(random) & (1 << 64) - 1 for _ in range(random.randrange(12))]
         body = struct.pack(f"<{len(words)}Q", *words)
-        end = Writer().end(*(random.choice((0, 100, 101, -1)) for _ in range(2)), number(random) & (1 << 63) - 1, 0)
+        pid, tid = (random.choice((0, 100, 101, -1)) for _ in range(2))
+        end = Writer().end(pid, tid, number(random) & (1 << 63) - 1, 0)
         return record(random.choice(_TYPES), body + (end if random.random() < 0.7 else b""), random.getrandbits(16))
 
     def read(self, data: bytes, random: Random) -> None:

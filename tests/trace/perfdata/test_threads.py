@@ -113,8 +113,8 @@ def recording(
         cuts = sorted({0, len(data), *(chance.randrange(len(data)) for _ in range(pieces - 1))})
         for start, end in pairwise(cuts):
             writer.area(data[start:end], offset=4096 + start, number=cpu, cpu=cpu)
-    path = writer.save(folder / "perf.data", {Feature.CPUID: text("GenuineIntel,6,158,10")}, clock)
-    return Made(path, executed, runs)
+    saved = writer.save(folder / "perf.data", {Feature.CPUID: text("GenuineIntel,6,158,10")}, clock)
+    return Made(saved, executed, runs)
 
 
 def found_in(capture: PtThreads, tid: int) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ A piece is decoded from the last PSB before what is wanted. What lies between th
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,6 +75,27 @@ class Pieces:
     ) -> None:
         self.size, self._look, self._memories = size, look, memories
         self._starts = [start for start, _ in memories]
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """The tick at which each piece begins; one without a time has that of the piece before."""
+        found, last = list[int](), 0
+        for piece in self.all:
+            last = max(last, piece.ticks[0] if piece.ticks else 0)
+            found.append(last)
+        return found
+
+    def between(self, start: int, end: int) -> Iterator[tuple[int, Piece]]:
+        """Yield the pieces in which there may be trace between two ticks, each with its number."""
+        begins = self._begins
+        first = 0
+        if start:
+            first = max(bisect_right(begins, start) - 1, 0)
+            first = bisect_left(begins, begins[first]) if begins else 0
+        for number in range(first, len(begins)):
+            if begins[number] >= end:
+                break
+            yield number, self.all[number]
 
     def memories(self, start: int, end: int) -> Iterator[tuple[int, ProcessMemory]]:
         """Yield the memories between two ticks, each with the tick at which it ends there."""
@@ -191,10 +212,7 @@ class PtStream:
             first, last = max(one.start, start), min(one.end, end)
             if first >= last:
                 continue
-            for number, piece in enumerate(one.pieces.all):
-                following = one.pieces.all[number + 1 : number + 2]
-                if following and following[0].ticks and 0 < following[0].ticks[0] <= first:
-                    continue
+            for number, piece in one.pieces.between(first, last):
                 point = piece.before(first)
                 if point is None or (point.tick or 0) >= last:
                     continue
@@ -263,7 +281,7 @@ class PtStream:
         if one is None:
             return HostMoment(why="unknown.outside")
         first = one.start
-        for piece in one.pieces.all:
+        for _, piece in one.pieces.between(tick, tick + 1):
             point = piece.before(tick)
             if point is not None and point.tick is not None and point.tick <= tick:
                 first = max(first, point.tick)

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from .alignment import Fit
 from .containers import PERF, kind_of
 from .edges import SliceEdges, Tracks
+from .host_moment import HostMoment
 from .memory import ProcessMemory
-from .moment import HostMoment
 from .records import Gap, Instruction, Record
 
 __all__ = ["HostCapture", "HostStream", "open_host", "write_slices"]

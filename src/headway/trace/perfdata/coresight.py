@@ -22,8 +22,8 @@ from headway.trace._program import InstructionTable
 from headway.trace._waypoints import WaypointFlow
 from headway.trace.code import Code
 from headway.trace.disassembly import A64, ARM
+from headway.trace.host_moment import HostMoment
 from headway.trace.memory import ProcessMemory
-from headway.trace.moment import HostMoment
 from headway.trace.packets import PacketKind
 from headway.trace.pt.setting import Ticks
 from headway.trace.records import Gap, Instruction, Record, Timestamp

@@ -39,8 +39,6 @@ class Feature:
     BUILD_ID = 2
     ARCH = 6
     CPUID = 9
-    CLOCKID = 23
-    CLOCK_DATA = 29
 
 
 @dataclass(frozen=True, slots=True)

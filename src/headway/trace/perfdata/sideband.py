@@ -5,7 +5,6 @@ Times are ns of perf's clock. The end of what is known of a thread on a processo
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -57,7 +56,7 @@ _NOBODY = (-1, -1)
 
 
 class Sideband:
-    """The events about threads, sorted. ``usable`` says whether a file with code can be that of a mapping."""
+    """The events about threads, sorted. ``locate`` returns the file with the code of a mapping."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Sideband:
     ) -> None:
         self._files, self._left_out, self._locate = files, left_out, locate
         self._switches: dict[int, _Switches] = {}
-        self._names: dict[int, list[tuple[int, str]]] = {}
+        self._names: dict[int, str] = {}
         self._memories: dict[int, list[Version]] = {}
         self.pids: dict[int, int] = {}
         """The process of each thread."""
@@ -85,7 +84,7 @@ class Sideband:
             self._mapped(event, time)
         elif isinstance(event, Comm):
             self.pids[event.tid] = event.pid
-            self._names.setdefault(event.tid, []).append((time, event.name))
+            self._names[event.tid] = event.name
             if event.exec:
                 self._versions(event.pid).append(Version(time, ProcessMemory(self._files)))
         elif isinstance(event, Fork):
@@ -133,11 +132,6 @@ class Sideband:
                 self._left_out["changes of mappings beyond 1,000 of a process"] += 1
         versions[-1].memory.add(part)
 
-    @property
-    def switching(self) -> bool:
-        """Whether it is known at all which thread a processor had."""
-        return bool(self._switches)
-
     def runs(self, cpu: int) -> Iterator[Run]:
         """Yield the times that threads had a processor, in order, but not those of nobody or an unknown."""
         switches = self._switches.get(cpu)
@@ -161,23 +155,9 @@ class Sideband:
             times.sort()
         return found
 
-    def on(self, tid: int, time: int) -> int | None:
-        """Return the processor that a thread had at a time, None: none, or not known."""
-        for cpu, switches in self._switches.items():
-            at = bisect_right(switches.times, time) - 1
-            thread = switches.threads[at] if at >= 0 else switches.before
-            if thread is not None and thread[1] == tid:
-                return cpu
-        return None
-
-    def name(self, tid: int, time: int | None = None) -> str:
-        """Return the name of a thread at a time, else its last one; "" if it is not known."""
-        names = self._names.get(tid, [])
-        if not names:
-            return ""
-        if time is None:
-            return names[-1][1]
-        return names[max(bisect_right(names, time, key=lambda one: one[0]) - 1, 0)][1]
+    def name(self, tid: int) -> str:
+        """Return the last name of a thread; "" if it is not known."""
+        return self._names.get(tid, "")
 
     def versions(self, pid: int) -> list[Version]:
         """Return the memory of a process in the course of time; empty: nothing is known of it."""

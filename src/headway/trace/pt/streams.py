@@ -12,8 +12,8 @@ from functools import cached_property
 
 from headway.errors import HeadwayError
 from headway.trace._records import Records
+from headway.trace.host_moment import HostMoment
 from headway.trace.memory import ProcessMemory
-from headway.trace.moment import HostMoment
 from headway.trace.perfdata.areas import MappedBytes
 from headway.trace.records import Gap, Instruction, Record, Why
 

@@ -50,7 +50,7 @@ EXTRAS: Mapping[str, Extra] = {
         {"capstone": "capstone", "itanium_demangler": "itanium-demangler"},
     ),
     "spin": Extra(
-        "profiles that find spinning (--spin)",
+        "what finds spinning (--spin)",
         _RECORDING | {"capstone": "capstone"},
         compiled="headway.linux.bpf._transitions",
     ),

@@ -13,6 +13,7 @@ from headway.model import (
     Cause,
     Cell,
     Counted,
+    Estimate,
     Kind,
     Ledger,
     Processor,
@@ -559,6 +560,17 @@ def test_a_thread_that_hardly_ran_is_not_spoken_of() -> None:
 def test_the_machine_has_no_shell() -> None:
     (advice,) = advise(ledger(thread(user=0.5, memory=0.5), source="machine"))
     assert advice.command is None
+
+
+def test_spinning_that_samples_found_is_not_the_programs_mark() -> None:
+    where = Cause("poll.spin", Behind.OBJECT, "pthread_spin_lock (libc.so.6)", SECOND // 2, 64)
+    found = replace(
+        thread(user=0.5, poll__spin=0.5), causes=(where,), sampled={"poll.spin": Estimate(SECOND // 2, 500)}
+    )
+    (advice,) = advise(ledger(found), None, HERE)
+    assert (
+        "most in poll.spin, 100% of it on pthread_spin_lock (libc.so.6): it waits in a loop of its own" in advice.text
+    )
 
 
 def test_polling_that_the_machines_latch_saw_is_not_the_programs_mark() -> None:

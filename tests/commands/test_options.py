@@ -105,3 +105,26 @@ def test_a_budget_and_what_needs_all_states_are_never_together(words: list[tuple
     needing = bool(found.functions or found.events or found.checks)
     assert not (needing and (found.budget or found.level is Level.SWITCHES))
     assert found.level is Level.INTERRUPTS or found.budget is None
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--source", "proc"], "/proc does not tell where threads are"),
+        (["--level", "switches"], "--spin needs the states of processor time at all times"),
+        (["--budget", "1%"], "--spin needs the states of processor time at all times"),
+        (["--tasks"], "--spin cannot tell which task spins"),
+    ],
+)
+def test_what_contradicts_spin_is_said_in_one_sentence(words: list[str], why: str) -> None:
+    pytest.importorskip("capstone", reason="needs the extra spin")
+    with pytest.raises(click.UsageError, match=why):
+        parsed(["--spin", "-p", "1", *words])
+
+
+def test_spin_decides_what_is_measured_exactly() -> None:
+    pytest.importorskip("capstone", reason="needs the extra spin")
+    options = parsed(["--spin", "-a"])
+    assert options.spin
+    assert options.budget is None
+    assert options.level is Level.INTERRUPTS

@@ -1,4 +1,4 @@
-"""Spinning found in samples: which samples, and the ledger that is divided by them."""
+"""Spinning found in samples: which samples, and the ledger that is divided by them, in profiles and while measuring."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import ledgers
 
-from headway.linux.options import Selection
+from headway.linux.bpf.code_samples import CodeSample, Polled
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.maps import Mapping, mappings
+from headway.linux.sources.ebpf.spinning import SpinFinder
 from headway.linux.sources.profiler import ProfileSource
-from headway.linux.sources.profiler.spinning import SPINNING, _runs, notes_on_spinning, with_spinning
+from headway.linux.sources.profiler.spinning import _runs, notes_on_spinning
 from headway.linux.sources.source import LinuxSource
+from headway.linux.sources.spinning import SPINNING, Place, with_spinning
 from headway.linux.symbols.code import UserCode
 from headway.linux.symbols.modules import Modules
-from headway.model import Kind, Ledger, Profile, Quality, violations
+from headway.model import Behind, Cell, Kind, Ledger, Profile, Quality, Thread, Window, violations
 from headway.session.measure import observe
 
 pytest.importorskip("capstone", reason="needs the extra spin")
@@ -59,6 +63,111 @@ def test_a_divided_ledger_keeps_the_laws_and_only_user_code_is_divided(
         for state in before.states.keys() - {"user", SPINNING}:
             assert after.states[state] == before.states[state]
         assert after.sampled[SPINNING].samples >= told[SPINNING]
+
+
+@given(ledgers(), st.dictionaries(st.integers(0, 5), counts), st.dictionaries(st.text(max_size=3), st.integers(1, 50)))
+def test_where_a_thread_spun_is_the_cause_of_the_time_in_which_it_did(
+    ledger: Ledger, samples: dict[int, Counter[str]], spins: dict[str, int]
+) -> None:
+    places = {i: {name: Place(number, 1) for name, number in spins.items()} for i in samples}
+    found = with_spinning(ledger, samples, places)
+    assert violations(found) == violations(ledger)
+    for thread, before in zip(found.threads, ledger.threads, strict=True):
+        causes = [cause for cause in thread.causes if cause.state == SPINNING and cause.name in spins]
+        if thread != before and spins:
+            assert {cause.name for cause in causes} <= set(spins)
+            mine = sum(cause.time for cause in causes) - sum(c.time for c in before.causes if c.state == SPINNING)
+            assert 0 <= mine <= thread.sampled[SPINNING].time
+
+
+# ---- while measuring ----
+
+CODE = {"a": b"\xf3\x90\xeb\xfc", "b": b"\xf3\x90\x90\xeb\xfb", None: b"\x90\x90\x90\xc3"}
+"""Two loops with PAUSE, and code that is no loop."""
+
+
+def sample(at: int, where: str | None, *, since: int = 0, tid: int = 7) -> CodeSample:
+    address = 0x1000 + 16 * list(CODE).index(where)
+    return CodeSample(at, since, tid, 1, 100, address, address, CODE[where])
+
+
+class Told:
+    """What the kernel tells of samples."""
+
+    def __init__(self) -> None:
+        self.waiting: list[CodeSample | Polled] = []
+
+    def take(self) -> list[CodeSample | Polled]:
+        told, self.waiting = self.waiting, []
+        return told
+
+
+def ledger_of(tid: int = 7, user: int = 1000) -> Ledger:
+    thread = Thread(tid, 1, "t", 100, 100, None, 100 + user, user, {"user": Cell(user, 1)})
+    return Ledger("bpf", Window(100, 100 + user), threads=(thread,))
+
+
+def found_in(ledger: Ledger) -> tuple[int, int]:
+    """Return the samples of user code and of spinning of the only thread."""
+    (thread,) = ledger.threads
+    sampled = thread.sampled
+    return (sampled["user"].samples if "user" in sampled else 0, sampled[SPINNING].samples if sampled else 0)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is that of x86-64")
+@given(st.lists(st.sampled_from(["a", "b", None]), max_size=30), st.sets(st.integers(0, 30)))
+def test_samples_that_come_in_parts_tell_the_same(loops: list[str | None], looks: set[int]) -> None:
+    told = Told()
+    finder = SpinFinder(told, forget=False)
+    for i, loop in enumerate(loops):
+        told.waiting.append(sample(i + 1, loop))
+        if i in looks:
+            finder.look()
+    finder.look()
+    spins = len(set(_runs(range(len(loops)), lambda i: loops[i])))
+    expected = (len(loops) - spins, spins) if spins else (0, 0)
+    assert found_in(finder.told(ledger_of(), interval=False)) == expected
+    assert found_in(finder.told(ledger_of(), interval=False)) == expected, "reading changes nothing"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is that of x86-64")
+@given(st.lists(st.sampled_from(["a", "b", None]), max_size=30), st.sets(st.integers(0, 31)))
+def test_intervals_have_each_sample_once(loops: list[str | None], reads: set[int]) -> None:
+    told = Told()
+    finder = SpinFinder(told, forget=False)
+    told.waiting = [sample(i + 1, loop) for i, loop in enumerate(loops)]
+    spins = times = 0
+    for at in [*sorted(reads), len(loops) + 1]:
+        finder.look(at)
+        (thread,) = finder.told(ledger_of(), interval=True).threads
+        spins += thread.sampled[SPINNING].samples if thread.sampled else 0
+        times += sum(cause.count for cause in thread.causes)
+    whole = finder.told(ledger_of(), interval=False)
+    assert found_in(whole)[1] == spins, "no interval takes back what an earlier one told"
+    assert sum(cause.count for cause in whole.threads[0].causes) == times
+    assert spins <= len(set(_runs(range(len(loops)), lambda i: loops[i])))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is that of x86-64")
+def test_user_code_that_turns_out_to_be_polling_is_no_sample_of_user_code() -> None:
+    told = Told()
+    finder = SpinFinder(told, forget=False)
+    told.waiting = [sample(1, "a"), sample(2, "a"), sample(3, None, since=50), Polled(7, 50), sample(4, None)]
+    finder.look()
+    assert found_in(finder.told(ledger_of(), interval=False)) == (1, 2)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is that of x86-64")
+def test_a_serving_finder_forgets_threads_that_have_ended() -> None:
+    told = Told()
+    finder = SpinFinder(told, forget=True)
+    told.waiting = [sample(1, "a"), sample(2, "a")]
+    finder.look()
+    ledger = ledger_of()
+    ended = replace(ledger, threads=tuple(replace(thread, end=thread.until) for thread in ledger.threads))
+    assert found_in(finder.told(ended, interval=True)) == (0, 2)
+    assert not finder._threads
+    assert not finder._by_tid
 
 
 def run(*command: str | Path, seconds: float | None = None) -> tuple[Profile, str]:
@@ -148,3 +257,55 @@ def test_a_thread_that_spins_is_found_without_a_mark(kind: str, tmp_path: Path) 
 def test_a_program_that_computes_does_not_spin(kind: str, tmp_path: Path) -> None:
     found, _ = run(compiled("computes", tmp_path), kind, "0.3")
     assert all(SPINNING not in thread.states for thread in found.ledger.threads)
+
+
+def measured(*command: str | Path, interval: float | None = None) -> tuple[list[Ledger], str]:
+    """Measure a command as headway stat --spin does. Return its ledgers, the last one last, and what it printed."""
+    each: list[Ledger] = []
+    reading, writing = os.pipe()
+    try:
+        last = observe(
+            Selection(),
+            [str(word) for word in command],
+            options=MeasureOptions(spin=True),
+            prefer="bpf",
+            interval=interval,
+            each=each.append,
+            stdout=writing,
+        )
+    finally:
+        os.close(writing)
+    with os.fdopen(reading) as said:
+        return [*each, last.ledger], said.read()
+
+
+@KNOWN
+@pytest.mark.root
+@pytest.mark.kernel
+@pytest.mark.parametrize("kind", ["pthread", "mutex", "ring", "flag"])
+@pytest.mark.parametrize("interval", [None, 0.1])
+def test_spinning_is_found_while_threads_are_measured(kind: str, interval: float | None, tmp_path: Path) -> None:
+    found, said = measured(compiled("spins", tmp_path), kind, "0.5", interval=interval)
+    tid = int(said.split()[2])
+    assert [violations(ledger) for ledger in found] == [[]] * len(found)
+    threads = [thread for ledger in found for thread in ledger.threads if thread.tid == tid]
+    spinning = [thread for thread in threads if SPINNING in thread.states]
+    assert sum(thread.states[SPINNING].time for thread in spinning) > 0
+    assert all(thread.states[SPINNING].time == thread.sampled[SPINNING].time for thread in spinning)
+    names = {cause.name for thread in spinning for cause in thread.causes if cause.state == SPINNING}
+    assert all(cause.behind is Behind.OBJECT for thread in spinning for cause in thread.causes)
+    function = {"pthread": "pthread_spin_lock (libc"}.get(kind, "(spins)")
+    assert any(function in name for name in names), names
+    for thread in spinning:
+        indices = next(ledger for ledger in found if thread in ledger.threads).indices(thread)
+        assert indices.quality["iopi"] is Quality.SAMPLED
+        assert indices.quality["epi"] is not Quality.EXACT
+
+
+@KNOWN
+@pytest.mark.root
+@pytest.mark.kernel
+@pytest.mark.parametrize("kind", ["strings", "chase", "counters", "exchange"])
+def test_a_program_that_computes_does_not_spin_while_it_is_measured(kind: str, tmp_path: Path) -> None:
+    found, _ = measured(compiled("computes", tmp_path), kind, "0.3")
+    assert all(SPINNING not in thread.states for thread in found[-1].threads)

@@ -199,6 +199,8 @@ def _polling(share: str, thread: Thread, *, marks: bool) -> Helps:
     _, _, detail = name.partition(".")
     call, _, about = detail.partition(".")
     found = f"{share}polling"
+    if name in thread.sampled and patterns.of_poll(call) is None:  # of polling, samples find nothing but spinning
+        return of_pattern(f"{found}, most in {name[:LONGEST]}{_behind(thread, name)}", patterns.SPINNING)
     latched = [c for c in thread.causes if c.state == name and c.behind is Behind.OBJECT]
     if patterns.of_poll(call) is None and latched:
         return of_pattern(f"{found}, most in {name[:LONGEST]}{_latched(latched)}", patterns.STATUS_REGISTER)

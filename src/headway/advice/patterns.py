@@ -191,6 +191,12 @@ STATUS_REGISTER = Pattern(
     "headway machine show",
 )
 
+SPINNING = Pattern(
+    "it waits in a loop of its own until another thread changes memory: let it sleep after a few rounds (a futex, a "
+    "mutex, a condition variable, OMP_WAIT_POLICY=passive), or see that the other thread has a processor meanwhile",
+    _stacks("cpu-clock"),
+)
+
 
 def of_poll(call: str) -> Pattern | None:
     """Return the pattern for polling with this system call, or None if it is not a known polling call."""

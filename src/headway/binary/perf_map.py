@@ -11,7 +11,6 @@ import os
 import stat
 from array import array
 from bisect import bisect_right
-from pathlib import Path
 
 __all__ = ["PerfMap", "parse", "read"]
 
@@ -71,7 +70,7 @@ def read(pid: int, uid: int, *, inner: int | None = None, root: str | None = Non
         try:
             fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            if Path(place).is_symlink():
+            if os.path.islink(place):
                 return None, f"{place} is a symbolic link, and was not read: anybody could have put it there"
             if isinstance(error, PermissionError):
                 return None, f"{place} may not be read"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.extras import need
 from headway.linux.levels import Level
 from headway.linux.options import STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.model import GroupBy
@@ -186,6 +187,12 @@ _MORE = (
         help="Show the causes of this part of the time. May be repeated.",
     ),
     click.option(
+        "--spin",
+        is_flag=True,
+        help="Find user code that spins, waiting for memory to change: it is the state poll.spin, and sampled "
+        "(docs/spinning.md).",
+    ),
+    click.option(
         "--publish",
         is_flag=True,
         help="Let the measured threads read their own progress (docs/own-progress.md).",
@@ -216,6 +223,7 @@ class TargetOptions:
     tasks: bool = False
     python_tasks: bool = False
     publish: bool = False
+    spin: bool = False
     task_attributes: tuple[str, ...] = ()
 
     @property
@@ -228,7 +236,14 @@ class TargetOptions:
         """Whether an option was given that only the eBPF source supports."""
         functions = self.functions or self.polls or self.named
         return bool(
-            functions or self.checks or self.why or self.level or self.budget or self.with_tasks or self.publish
+            functions
+            or self.checks
+            or self.why
+            or self.level
+            or self.budget
+            or self.with_tasks
+            or self.publish
+            or self.spin
         )
 
     @property
@@ -265,6 +280,8 @@ class TargetOptions:
             raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
         if "" in self.task_attributes:
             raise click.UsageError("--task-attribute '': give the name of an attribute, as in --task-attribute tenant")
+        if self.spin:
+            self._check_spin()
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
         at_all_times = [option for option, given in self._needing_states() if given]
@@ -290,6 +307,7 @@ class TargetOptions:
             task_attributes=self.task_attributes,
             durations=durations,
             publish=self.publish,
+            spin=self.spin,
         )
 
     def _marked(self) -> tuple[MarkedFunctions, ...]:
@@ -313,8 +331,17 @@ class TargetOptions:
         yield "--event", self.events
         yield "--status-checks", self.checks
         yield "--tasks", self.with_tasks
+        yield "--spin", self.spin
         yield "--why kernel", "kernel" in self.why
         yield "--why poll", "poll" in self.why
+
+    def _check_spin(self) -> None:
+        """Raise UsageError if options contradict --spin, MissingExtraError if what it needs is not installed."""
+        need("spin")
+        if self.source == "proc":
+            raise click.UsageError("--spin is for the source bpf: /proc does not tell where threads are")
+        if self.with_tasks:
+            raise click.UsageError("--spin cannot tell which task spins: leave out --tasks and --python-tasks")
 
     def _check_when(self) -> None:
         """Raise UsageError if options contradict --when."""

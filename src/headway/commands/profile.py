@@ -47,11 +47,6 @@ _MAX_HZ = 20_000
     help="The size of a thread's buffer, as in 64K; it is rounded up to a power of two of pages.  "
     "[default: 128K; without CAP_PERFMON 32K]",
 )
-@click.option(
-    "--spin",
-    is_flag=True,
-    help="Find user code that spins, waiting for memory to change: it is the state poll.spin, and sampled.",
-)
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
@@ -60,7 +55,6 @@ def command(
     frequency: int | None,
     policy: str | None,
     buffer: int | None,
-    spin: bool,
     output: str | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -84,10 +78,6 @@ def command(
     The exit status is the command's; 125 if headway itself fails.
     """
     need("recording")
-    if spin:
-        need("spin")
-        if wanted.with_tasks:
-            raise click.UsageError("--spin cannot tell which task spins: leave out --tasks and --python-tasks")
     if wanted.why:
         raise click.UsageError("--why is an option of headway stat: a profile has the stacks of all waits without it")
     from headway.linux.perf.sampler import DEFAULT_POLICY
@@ -100,14 +90,18 @@ def command(
     selection = wanted.selection(argv)
     if wanted.level or wanted.budget:
         raise click.UsageError("a profile needs the states of processor time: leave out --level and --budget")
-    options = wanted.options(causes=False)
+    if wanted.spin:
+        need("spin")
+        if wanted.with_tasks:
+            raise click.UsageError("--spin cannot tell which task spins: leave out --tasks and --python-tasks")
+    options = replace(wanted, spin=False).options(causes=False)  # a profile has samples of its own
     buffers = Buffers(policy or DEFAULT_POLICY, buffer or 0)
     sources: list[ProfileSource] = []
 
     def start(chosen: Selection) -> LinuxSource:
         source = ProfileSource(
             chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY, buffers=buffers,
-            spin=spin,
+            spin=wanted.spin,
         )  # fmt: skip
         source.begin()
         sources.append(source)

@@ -87,7 +87,8 @@ class MeasureOptions:
     """Tell the control group of each thread."""
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""
-
+    spin: bool = False
+    """Find user code that spins, by samples: the state ``poll.spin``."""
     durations: int = 0
     """Keep histograms of how long each occurrence of a state lasted, with so many buckets for each power of two: 1, 2,
     4 or 8. 0: keep none.

@@ -87,7 +87,7 @@ _LOSSES = (
     ),
     Loss(
         "sample_states_lost",
-        "samples whose state is not known because the ring had no room for it",
+        "samples, or states of samples, that are missing because the ring had no room for them",
         constant="LOST_SAMPLE_EVENTS",
     ),
     Loss(

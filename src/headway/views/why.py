@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 from headway.model import (
     READY,
     Behind,
     Cause,
     Cell,
+    Estimate,
     Group,
     Kind,
     Ledger,
     Thread,
     add_causes,
+    add_sampled,
     add_states,
     is_interrupt,
     kind_of,
@@ -30,6 +31,7 @@ from headway.model import (
 )
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY, THROTTLED
 
+from .divided import mark_of
 from .figures import share, with_unit
 from .lines import Line
 from .printable import clean, fit, width_of, wrap
@@ -89,6 +91,8 @@ class _Row:
     style: str = ""
     note: str = ""
     """Printed to the right of the figures, if there is room."""
+    mark: str = ""
+    """Printed before the time: what it is worth, if it is not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class _Subject:
     pids: Collection[int]
     states: Mapping[str, Cell]
     causes: Sequence[Cause]
+    sampled: Mapping[str, Estimate]
     time: int = 0
     """The time of the part that is asked about."""
 
@@ -208,7 +213,9 @@ def _time_of(states: Mapping[str, Cell], kind: Kind) -> int:
 
 
 def _of_thread(thread: Thread) -> _Subject:
-    return _Subject(_named(thread.name), str(thread.tid), thread.span, {thread.pid}, thread.states, thread.causes)
+    return _Subject(
+        _named(thread.name), str(thread.tid), thread.span, {thread.pid}, thread.states, thread.causes, thread.sampled
+    )
 
 
 def _by_name(threads: Iterable[Thread]) -> Iterable[_Members]:
@@ -235,8 +242,11 @@ def _of_threads(members: _Members, kind: Kind) -> _Subject:
     where = f"process {threads[0].pid}" if len(pids) == 1 else f"{len(pids):,} processes"
     causes = add_causes(*(thread.causes for thread in threads))
     states = add_states(*(thread.states for thread in threads))
-    span = sum([thread.span for thread in threads])
-    return _with_time(_Subject(_named(name), f"({len(threads):,} threads, {where})", span, pids, states, causes), kind)
+    sampled: Mapping[str, Estimate] = {}
+    for thread in threads:
+        sampled = add_sampled(sampled, thread.sampled)
+    span, detail = sum([thread.span for thread in threads]), f"({len(threads):,} threads, {where})"
+    return _with_time(_Subject(_named(name), detail, span, pids, states, causes, sampled), kind)
 
 
 def _with_time(subject: _Subject, kind: Kind) -> _Subject:
@@ -247,6 +257,7 @@ def _with_time(subject: _Subject, kind: Kind) -> _Subject:
         subject.pids,
         subject.states,
         subject.causes,
+        subject.sampled,
         _time_of(subject.states, kind),
     )
 
@@ -256,7 +267,11 @@ def _block(subject: _Subject, kind: Kind, pids: Mapping[int, int]) -> Iterator[_
         ((s, c) for s, c in subject.states.items() if kind_of(s) is kind and c.time), key=lambda i: (-i[1].time, i[0])
     )
     total = sum([cell.time for _, cell in states])
-    yield _Row(0, subject.name, total, subject.span, _count(cell for _, cell in states), subject.detail, _HEAD)
+    marks = {state: mark_of(subject.sampled.get(state)) for state, _ in states}
+    mark = min((mark for mark in marks.values() if mark), default="")
+    yield _Row(
+        0, subject.name, total, subject.span, _count(cell for _, cell in states), subject.detail, _HEAD, mark=mark
+    )
     if kind is Kind.READY:
         yield from _holders(subject, total, pids)
         return
@@ -267,11 +282,11 @@ def _block(subject: _Subject, kind: Kind, pids: Mapping[int, int]) -> Iterator[_
         return
     listed = states[: _how_many([cell.time for _, cell in states], total, _STATES)]
     for state, cell in listed:
-        yield _Row(1, clean(state, 256), cell.time, total, cell.count)
+        yield _Row(1, clean(state, 256), cell.time, total, cell.count, mark=marks[state])
         for behind in (Behind.OBJECT, Behind.WAKER):
             causes = [c for c in subject.causes if c.state == state and c.behind is behind]
             if causes:
-                yield from _causes(causes, behind, cell.time, 2)
+                yield from (replace(row, mark=marks[state]) for row in _causes(causes, behind, cell.time, 2))
     rest = states[len(listed) :]
     if rest:
         time = sum([cell.time for _, cell in rest])
@@ -471,7 +486,7 @@ def _line(row: _Row, layout: _Layout, unit: str) -> Line:
     if not row.time:
         return [(fit(text, min(layout.label, width_of(text))), row.style)]
     figures: Mapping[str, Callable[[], str]] = {
-        "time": partial(with_unit, row.time, unit, 7, " "),
+        "time": lambda: row.mark + with_unit(row.time, unit, 7, " "),
         "share": lambda: _share(row.time, row.whole) if row.whole else "",
         "count": lambda: with_unit(row.count, "", 7) if row.count else "",
         "mean": lambda: with_unit(round(row.time / row.count), unit, 7, " ") if row.count and row.count > 1 else "",

@@ -145,7 +145,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t cgroup
         uint32_t name_length, name_prefix
         char name[16]
-        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, tasks, timer_line, threads_only, undivided, stack_size
+        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, samples, tasks, timer_line, threads_only, undivided, stack_size
         uint32_t durations, max_histograms
         uint32_t divide_ready, n_processes, publish, other_accounts
         uint8_t check_of[N_CALLS]
@@ -244,6 +244,7 @@ def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b""
     s.functions = numbers.pop("functions", 0)
     s.n_counted = numbers.pop("n_counted", 0)
     s.stacks = numbers.pop("stacks", 0)
+    s.samples = numbers.pop("samples", 0)
     s.tasks = numbers.pop("tasks", 0)
     s.timer_line = numbers.pop("timer_line", 0)
     s.threads_only = numbers.pop("threads_only", 0)

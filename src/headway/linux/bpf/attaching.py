@@ -25,6 +25,7 @@ _EVENTS: Mapping[str, tuple[perf.Event, ...]] = {
     "handle_page_fault_end": perf.FAULTS,
     "handle_page_fault_begin": (perf.FAULT,),
     "handle_state_sample": (perf.SAMPLE_CLOCK,),
+    "handle_code_sample": (perf.CODE_CLOCK,),
 }
 """The perf events of a processor at which a program runs. The place of an event is the program's cookie there."""
 

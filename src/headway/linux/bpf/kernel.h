@@ -71,6 +71,8 @@ static long (*const bpf_probe_read_user_str)(void *to, u32 size, const void *fro
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_ringbuf_output)(const void *ring, const void *data, u64 size, u64 flags) = (void *)130;
+static void *(*const bpf_ringbuf_reserve)(const void *ring, u64 size, u64 flags) = (void *)131;
+static void (*const bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*const bpf_ringbuf_query)(const void *ring, u64 what) = (void *)134;
 static void *(*const bpf_task_storage_get)(const void *map, void *task, const void *value, u64 flags) = (void *)156;
 static long (*const bpf_task_storage_delete)(const void *map, void *task) = (void *)157;

@@ -171,7 +171,7 @@ enum loss { /* counts of what headway could not see */
 	LOST_CAUSES, /* causes for which there was no room */
 	LOST_STACKS, /* stacks for which there was no room: their time goes to an unknown stack */
 	LOST_STACK_TIMES, /* times off the processor that found no room in stack_times */
-	LOST_SAMPLE_EVENTS, /* states of samples for which the ring had no room */
+	LOST_SAMPLE_EVENTS, /* samples, or states of samples, for which the ring had no room */
 	LOST_WAKES, /* wake-ups not seen and not dated: the wait seems to last until the thread runs */
 	LOST_TASKS, /* tasks for which there was no room: their time is that of other tasks */
 	LOST_CHANGES, /* changes of the task that were overwritten before they were read: likewise */
@@ -661,6 +661,18 @@ struct sample_event {
 	__u16 kind, state, cpu, spare;
 };
 
+/* How many bytes of code a sample of user code has, from before the instruction and from its beginning on. */
+enum code_size { CODE_BEFORE = 256, CODE_BEHIND = 256 };
+
+/* A sample of user code, with the code. If it may be polling, `since` is when the last check returned. */
+struct code_sample {
+	__u64 time, since, birth;
+	__u64 address; /* of the instruction */
+	__u32 tid, pid;
+	__u32 before, behind; /* so many bytes of the code could be read, before `address` and from there on */
+	__u8 code[CODE_BEFORE + CODE_BEHIND]; /* that at `address` is at CODE_BEFORE */
+};
+
 enum thread_number { THREAD_UNSEEN = 0xffffffff }; /* processor.thread_record: the next handler identifies the thread */
 
 /* The memory in which a program marks its regions. headway.h explains it. */
@@ -764,6 +776,7 @@ struct settings {
 	__u32 ring_words; /* words of a processor's ring of spans, a power of two */
 	__u32 absence_words; /* words of its ring of absences, a power of two */
 	__u32 stacks; /* charge time to stacks, and report the states of samples */
+	__u32 samples; /* samples are taken of threads whose time is divided: `stacks`, or samples of code */
 	__u32 threads_only; /* what processors do without a measured thread is not divided */
 	__u32 undivided; /* whether the level of detail is `switches`: one of enum undivided */
 	__u32 stack_size; /* bytes of a thread's stack in the kernel */

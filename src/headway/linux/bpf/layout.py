@@ -11,6 +11,7 @@ from ._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 
 __all__ = [
     "CAUSES",
+    "CODE_BEFORE",
     "EVENTS",
     "FILE_KINDS",
     "HOLDERS",
@@ -57,6 +58,8 @@ RING = _numbers("ring_word")
 """Widths of the parts of the words on the rings of transitions, and where each begins."""
 SAMPLE_EVENTS = _numbers("sample_event_kind")
 """The numbers of the kinds of sample events."""
+CODE_BEFORE = CONSTANTS["CODE_BEFORE"]
+"""Where the code at a sample's address is among the code of the sample."""
 UNDIVIDED = _numbers("undivided")
 """Whether time may be not divided."""
 DEPTHS = {name.removeprefix("DEEP_").lower(): n for name, n in _numbers("depth").items()}

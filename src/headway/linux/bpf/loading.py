@@ -147,6 +147,8 @@ class Shape:
     events: bool = False
     """Events are counted by state: those that were asked for, and what tells user code from the kernel."""
     stacks: bool = False
+    spin: bool = False
+    """Samples of user code are taken, with the code."""
     tasks: bool = False
     """Time is charged to tasks, too."""
     record: bool = False
@@ -175,6 +177,7 @@ class Shape:
             functions=bool(options.functions),
             events=bool(options.events),
             stacks=options.stacks,
+            spin=options.spin,
             tasks=options.tasks,
             record=record,
             level=options.most,
@@ -201,6 +204,9 @@ SHAPES: Mapping[str, Shape] = {
     "top --why": Shape(everything=True, intervals=True, why=True),
     "cpu": Shape(everything=True, cpus=True, intervals=True),
     "profile": Shape(stacks=True),
+    "stat --spin": Shape(spin=True),
+    "stat -a -I --spin": Shape(everything=True, intervals=True, spin=True),
+    "record --spin": Shape(record=True, spin=True),
     "record": Shape(record=True),
     "stat --tasks": Shape(tasks=True),
     "stat -I --tasks": Shape(tasks=True, intervals=True),
@@ -238,6 +244,7 @@ SHAPES: Mapping[str, Shape] = {
         functions=True,
         events=True,
         stacks=True,
+        spin=True,
         tasks=True,
         record=True,
         durations=8,
@@ -373,6 +380,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "why": shape.why,
         "functions": shape.functions,
         "stacks": shape.stacks,
+        "samples": shape.stacks or shape.spin,
         "tasks": shape.tasks,
         "record": shape.record,
         "has_steal": features.steal,
@@ -398,6 +406,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_sched_migrate_task": not features.fetch,
         "divide_ready_threads": not features.fetch,
         "handle_sample": not shape.stacks,
+        "handle_code_sample": not shape.spin,
         "handle_sched_process_exit": not shape.publish,
         "end_publication": not shape.publish,
         "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget and not shape.when,

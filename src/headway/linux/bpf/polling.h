@@ -64,7 +64,7 @@ INLINE bool snapshot_since_check(struct thread_record *record)
 INLINE u64 time_since_check(struct thread_record *record, u64 now)
 {
 	u64 time = now - record->asked_at - record->in_neutral;
-	if (!settings.stacks)
+	if (!settings.samples)
 		return time;
 	return time > record->disturbed ? time - record->disturbed : 0;
 }
@@ -115,7 +115,7 @@ GLOBAL u64 confirm_pending(u32 number, u32 which)
 INLINE void confirm_polling(
 	struct processor *p, struct thread_record *record, u32 number, u64 user, u32 counts, bool read)
 {
-	if (settings.stacks && record->sampled && user)
+	if (settings.samples && record->sampled && user)
 		submit_polling(record, bpf_ktime_get_ns());
 	if (user) {
 		move_user_span(record, number, record->last_poll_state, user - 1);

@@ -22,6 +22,7 @@
 #include "off_processor.h"
 #include "polling.h"
 #include "regions.h"
+#include "code_samples.h"
 #include "state_samples.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -699,7 +700,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		note_interrupt_clock(p, now);
 		if (state == IRQ_TIMER) {
 			update_stolen(ctx, p, record, queue_of(bpf_get_current_task_btf()), false);
-			if (settings.stacks && record && record->sampled)
+			if (settings.samples && record && record->sampled)
 				record->disturbed += p->span + UNSEEN;
 		}
 		if (settings.why && state == IRQ_DEVICE && record)
@@ -821,9 +822,25 @@ int handle_function_return(void *ctx)
 /* ---- samples ---- */
 
 /*
- * The kernel takes a sample of the running thread in the timer's interrupt. The sample's state is the interrupted one, or
- * OVERHEAD if a handler was at work. User code that may turn out to be polling is marked (`sampled`).
+ * Returns the state of the running thread at a sample, which is taken in the timer's interrupt: the interrupted one, or
+ * OVERHEAD if a handler was at work. If it is user code that may turn out to be polling, that is noted (`sampled`), and
+ * `since` becomes the moment of the last check.
  */
+INLINE u32 sampled_state(struct processor *p, struct thread_record *record, struct task_struct *task, u64 *since)
+{
+	u32 state = p->state, depth = p->depth - 1;
+	if (p->busy)
+		state = OVERHEAD;
+	else if (p->state == IRQ_TIMER && p->depth)
+		state = p->nested[MASKED(depth, N_NESTED)];
+	if (is_user(state) && record->last_poll_state) {
+		*since = record->asked_at;
+		record->sampled = 1;
+	}
+	return state == USER && record->block ? marked_state(record->block, task) : state;
+}
+
+/* The kernel takes a sample of the running thread, with its stack. The program reports the state. */
 SEC("perf_event")
 int handle_sample(void *ctx)
 {
@@ -840,23 +857,40 @@ int handle_sample(void *ctx)
 		return 1;
 	event.tid = record->tid;
 	event.pid = record->pid;
-	if (p->thread_record == number && p->task == (u64)task) {
-		u32 depth = p->depth - 1;
-		event.state = p->state;
-		if (p->busy)
-			event.state = OVERHEAD;
-		else if (p->state == IRQ_TIMER && p->depth)
-			event.state = p->nested[MASKED(depth, N_NESTED)];
-		if (is_user(event.state) && record->last_poll_state) {
-			event.since = record->asked_at;
-			record->sampled = 1;
-		}
-		if (event.state == USER && record->block)
-			event.state = marked_state(record->block, task);
-	}
+	if (p->thread_record == number && p->task == (u64)task)
+		event.state = sampled_state(p, record, task, &event.since);
 	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
 		count_loss(p, LOST_SAMPLE_EVENTS, 1);
 	return 1;
+}
+
+/* The software event of a clock, on each processor: reports samples of user code without a mark, with the code. */
+SEC("perf_event")
+int handle_code_sample(struct sample_context *ctx)
+{
+	struct processor *p = this_processor();
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 since = 0;
+	if (!p || !p->since || !IS_USER_MODE(ctx) || p->task != (u64)task)
+		return 0;
+	u32 number = p->thread_record;
+	struct thread_record *record = number && number != THREAD_UNSEEN ? thread_record_at(number) : NULL;
+	if (!record || sampled_state(p, record, task, &since) != USER)
+		return 0;
+	struct code_sample *sample = bpf_ringbuf_reserve(&sample_events, sizeof(*sample), 0);
+	if (!sample) {
+		count_loss(p, LOST_SAMPLE_EVENTS, 1);
+		return 0;
+	}
+	sample->time = bpf_ktime_get_ns();
+	sample->since = since;
+	sample->birth = record->birth;
+	sample->address = INSTRUCTION(ctx);
+	sample->tid = record->tid;
+	sample->pid = record->pid;
+	read_code(sample);
+	bpf_ringbuf_submit(sample, RING_NO_WAKEUP);
+	return 0;
 }
 
 /* ---- time that is not divided ---- */

@@ -15,16 +15,18 @@
 /* struct bpf_perf_event_data (include/uapi/linux/bpf_perf_event.h), which begins with the registers. */
 #if defined(__TARGET_ARCH_x86)
 struct sample_context {
-	u64 others[17], cs, flags, sp, ss;
+	u64 others[16], ip, cs, flags, sp, ss;
 	u64 sample_period, addr;
 };
 #define IS_USER_MODE(context) ((context)->cs & 3)
+#define INSTRUCTION(context) ((context)->ip)
 #else
 struct sample_context {
 	u64 regs[31], sp, pc, pstate;
 	u64 sample_period, addr;
 };
 #define IS_USER_MODE(context) (!((context)->pstate & 0xf)) /* PSR_MODE_EL0t */
+#define INSTRUCTION(context) ((context)->pc)
 #endif
 
 /* The state of the running thread, by what the sample interrupted. */

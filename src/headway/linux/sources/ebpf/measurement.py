@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.causes import CauseReader
 
     from .publication import Publication
+    from .spinning import SpinFinder
     from .transitions import TransitionFeed
 
 __all__ = ["BpfMeasurement"]
@@ -54,6 +55,7 @@ class BpfMeasurement:
             prepared = stack.enter_context(closing(PreparedPrograms(options)))
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
             self._causes = _causes(programs) if options.measure.why else None
+            self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
             programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
@@ -140,9 +142,14 @@ class BpfMeasurement:
             pause = min(pause, self.depth.service(lambda: self._announce(last=False)))
         return pause if self._control is None else min(pause, self._control.service())
 
-    def _serve(self) -> float:
-        """Do so, but leave the level as it is: a change would be a snapshot after the one that is to be read."""
+    def _serve(self, until: int | None = None) -> float:
+        """Do so, but leave the level as it is: a change would be a snapshot after the one that is to be read.
+
+        ``until``: the moment of that snapshot.
+        """
         self._ended.consume()
+        if self._spins is not None:
+            self._spins.look(until)
         if self._publication is not None:
             self._publication.answer()
         if self.stacks is not None:
@@ -172,16 +179,18 @@ class BpfMeasurement:
 
     def total(self, *, last: bool) -> Ledger:
         """Return everything since the beginning; after the ``last`` nothing is measured."""
-        return self._told(self._totals.ledger(self._snapshots.read(self._announce(last=last))))
+        return self._told(self._totals.ledger(self._snapshots.read(self._announce(last=last))), interval=False)
 
     def interval(self, *, last: bool) -> Ledger:
         """Return what happened since the last interval, or the beginning; after the ``last`` nothing is measured."""
         ledger = self._intervals.ledger(self._snapshots.read(self._announce(last=last)))
         if self._causes is not None:
             self._causes.forget({thread.key for thread in ledger.threads if thread.end is not None})
-        return self._told(ledger)
+        return self._told(ledger, interval=True)
 
-    def _told(self, ledger: Ledger) -> Ledger:
+    def _told(self, ledger: Ledger, *, interval: bool) -> Ledger:
+        if self._spins is not None:
+            ledger = self._spins.told(ledger, interval=interval)
         return ledger if self._cgroups is None else self._cgroups.told(ledger)
 
     def empty_ledger(self) -> Ledger:
@@ -199,7 +208,7 @@ class BpfMeasurement:
         if last and self._publication is not None:
             self._publication.end()
         self._programs.divide_ready_threads()
-        self._serve()
+        self._serve(at)
         if last and self.transitions is not None:
             # The memory and the rings are read one after the other: until then nothing may change any more. First have
             # handlers divide what runs across the snapshot.
@@ -207,7 +216,7 @@ class BpfMeasurement:
             memory.read_threads(at)
             self._attachments.detach()
             memory.calm()
-            self._serve()
+            self._serve(at)
             self.transitions.finish(at)
         return at
 
@@ -273,6 +282,13 @@ def _causes(programs: LoadedPrograms) -> CauseReader:
     from headway.linux.bpf.causes import CauseReader
 
     return CauseReader(programs.object.map("causes"), programs.memory)
+
+
+def _spins(prepared: PreparedPrograms, options: SourceOptions) -> SpinFinder:
+    from .spinning import SpinFinder
+
+    assert prepared.code is not None
+    return SpinFinder(prepared.code, forget=options.forget)
 
 
 def _publication(programs: LoadedPrograms, options: SourceOptions) -> Publication:

@@ -20,6 +20,7 @@ from .programs import LoadedPrograms
 from .targets import check_targets
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
+    from headway.linux.bpf.code_samples import CodeSampleReader
     from headway.linux.bpf.marking import Marking
     from headway.linux.bpf.stacks import StackReader
 
@@ -46,6 +47,7 @@ class PreparedPrograms:
                     closing(EndedThreads(self.programs, forget=options.forget, intervals=options.reads_intervals))
                 )
                 self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
+                self.code = stack.enter_context(closing(_code(self.programs))) if options.measure.spin else None
                 self.attachments = stack.enter_context(
                     closing(Attachments(self.programs.object, self.programs.features, options.measure.most))
                 )
@@ -75,6 +77,8 @@ class PreparedPrograms:
         memory.measure_only(0)
         if self.stacks is not None:
             self.stacks.forget()
+        if self.code is not None:
+            self.code.forget()
 
     def attach_to_functions(self) -> None:
         """Place the probes of the functions that the user marked, if there are any. Raises HeadwayError."""
@@ -92,6 +96,12 @@ def _marking(options: SourceOptions) -> Marking | None:
     from headway.linux.bpf.marking import Marking
 
     return Marking(options.measure.functions, options.selection)
+
+
+def _code(programs: LoadedPrograms) -> CodeSampleReader:
+    from headway.linux.bpf.code_samples import CodeSampleReader
+
+    return CodeSampleReader(programs.library, programs.object)
 
 
 def _stacks(programs: LoadedPrograms) -> StackReader:

@@ -187,6 +187,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "histories": cpus if why else 1,
         **(_histogram_sizes(options) if options.measure.durations else {}),
         **(_stack_sizes(cpus) if options.measure.stacks else {}),
+        **(_code_sizes(cpus) if options.measure.spin else {}),
         "spans": cpus * span_words,
         "absences": cpus * absence_words,
         "tails": cpus if options.record else 1,
@@ -235,6 +236,12 @@ def _stack_sizes(cpus: int) -> dict[str, int]:
     from headway.linux.bpf import stacks
 
     return stacks.sizes(cpus)
+
+
+def _code_sizes(cpus: int) -> dict[str, int]:
+    from headway.linux.bpf.code_samples import RING_BYTES
+
+    return {"sample_events": RING_BYTES << (cpus - 1).bit_length()}
 
 
 def _settings(options: SourceOptions, plan: CounterPlan) -> dict[str, object]:

@@ -12,9 +12,10 @@ from headway.linux.perf.sampler import SampleLosses
 from headway.linux.symbols.code import UserCode
 from headway.model import Collection, Ledger, Profile, SampleColumns
 
+from ..spinning import SPINNING, with_spinning
 from .samples import SampleLog
 from .spaces import Spaces
-from .spinning import SPINNING, found_spinning, notes_on_spinning, with_spinning
+from .spinning import found_spinning, notes_on_spinning
 
 __all__ = ["FinishedProfile"]
 

@@ -2,30 +2,21 @@
 
 Samples tell where a thread's user code was, and the code there whether that is a loop that spins
 (`headway.binary.spin_loops`). A thread that two samples of its processor time in a row find in the same loop spins:
-these samples are of the state `SPINNING`. Of the thread's time in user code, which is exact, the share of these samples
-is moved to that state, as an estimate with its number of samples. So the times of a thread's states add up as before.
+these samples are of the state `SPINNING` (`headway.linux.sources.spinning`).
 """
 
 from __future__ import annotations
 
 import platform
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from headway.binary.spin_loops import SpinLoop, SpinLoops
 from headway.linux.symbols.code import UserCode
 from headway.linux.symbols.modules import Space
-from headway.model import Cell, Ledger, Thread, divide
 
-__all__ = ["SPINNING", "found_spinning", "notes_on_spinning", "with_spinning"]
+from ..spinning import IN_A_ROW
 
-SPINNING = "poll.spin"
-"""The state of user code that was found spinning."""
-_USER = "user"
-_IN_A_ROW = 2
-"""As many samples in a row are found in the same loop, at least."""
+__all__ = ["found_spinning", "notes_on_spinning"]
 
 _Row = tuple[int, int, int, int, int, int, int]
 """See `headway.linux.sources.profiler.assembling`."""
@@ -79,74 +70,17 @@ def notes_on_spinning(code: UserCode, machine: str) -> list[str]:
 
 
 def _runs(samples: Iterable[int], loop_of: Callable[[int], object]) -> Iterable[int]:
-    """Yield the samples of which `_IN_A_ROW` and more in a row have the same loop."""
+    """Yield the samples of which `IN_A_ROW` and more in a row have the same loop."""
     run: list[int] = []
     last: object = None
     for sample in samples:
         loop = loop_of(sample)
         if loop is None or loop != last:
-            if len(run) >= _IN_A_ROW:
+            if len(run) >= IN_A_ROW:
                 yield from run
             run = []
         if loop is not None:
             run.append(sample)
         last = loop
-    if len(run) >= _IN_A_ROW:
+    if len(run) >= IN_A_ROW:
         yield from run
-
-
-def with_spinning(ledger: Ledger, samples: Mapping[int, Counter[str]]) -> Ledger:
-    """Return the ledger with the time of user code divided into spinning and the rest.
-
-    ``samples``: of each thread by its place, how many samples of user code fell into `SPINNING` and how many did not
-    (``user``). A thread without a sample of the first, or with tasks, stays as it is.
-    """
-    threads = tuple(
-        _divided(thread, samples[i])
-        if samples.get(i, Counter())[SPINNING] and _USER in thread.states and not thread.tasks
-        else thread
-        for i, thread in enumerate(ledger.threads)
-    )
-    if threads == ledger.threads:
-        return ledger
-    reason = "user code that spins, waiting for memory to change, was found by samples"
-    return replace(ledger, threads=threads, reasons={"iopi": reason, "epi": reason, **ledger.reasons})
-
-
-def _divided(thread: Thread, samples: Counter[str]) -> Thread:
-    cell = thread.states[_USER]
-    parts = divide(cell.time, samples)
-    states = {state: other for state, other in thread.states.items() if state != _USER}
-    cells = _shared(cell, samples)
-    states[_USER] = Cell(0, cell.count)
-    for state, part in parts.items():
-        found = _with_time(cells[state], part.time, cell.count if state == _USER else None)
-        marked = None if state == _USER else states.get(state)  # a region that is marked with the same word
-        states[state] = found if marked is None else marked + found
-    causes = tuple(cause for cause in thread.causes if cause.state != _USER)  # of which part they were is not known
-    return replace(thread, states=states, causes=causes, sampled={**thread.sampled, **parts})
-
-
-def _with_time(cell: Cell, time: int, count: int | None) -> Cell:
-    """Return a cell with another time and count."""
-    return Cell(
-        time, count, cell.cycles, cell.instructions, cell.stall_cycles, cell.memory_stall_cycles,
-        cell.external_stall_cycles, cell.events,
-    )  # fmt: skip
-
-
-def _shared(cell: Cell, samples: Counter[str]) -> dict[str, Cell]:
-    """Return a cell for each state with its share of what hardware counted."""
-    counts = [field.name for field in fields(Cell) if field.name not in ("time", "count", "events")]
-    found = {}
-    for state in samples:
-        values: dict[str, Any] = {
-            name: None if (whole := getattr(cell, name)) is None else divide(whole, samples)[state].time
-            for name in counts
-            if samples[state]
-        }
-        events = cell.events
-        if events is not None and samples[state]:
-            events = {n: None if v is None else divide(v, samples)[state].time for n, v in events.items()}
-        found[state] = Cell(events=events, **values)
-    return found

@@ -1,8 +1,9 @@
 """Find threads that spin, in samples of their code, while they are measured.
 
-A sample is judged when the one before it was near: a thread spins while `IN_A_ROW` samples in a row find it in the same
-loop that spins (`headway.binary.spin_loops`). So whether a sample is one of spinning is known when the next one of its
-thread has come, or at a reading.
+A thread spins while `IN_A_ROW` samples in a row find it in the same loop that spins (`headway.binary.spin_loops`). From
+then on every sample in that loop is one of spinning, of any thread of the process, however short. So a sample is judged
+if the one before it was near, or if it is in such a loop, and what it tells is known when the next one of its thread has
+come, or at a reading.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class SpinFinder:
         self._threads: dict[_Key, _Course] = {}
         self._by_tid: dict[int, _Course] = {}
         self._judged: dict[tuple[int, bytes], SpinLoop | None] = {}
+        self._proven: dict[int, set[SpinLoop]] = {}
         self._names = _PlaceNames()
         self._later: list[CodeSample | Polled] = []
 
@@ -130,6 +132,8 @@ class SpinFinder:
             course = self._threads.pop(thread.key)
             if self._by_tid.get(thread.tid) is course:
                 del self._by_tid[thread.tid]
+            if thread.tid == thread.pid:
+                self._proven.pop(thread.pid, None)
 
     def _named(self, tally: _Tally) -> dict[str, Place]:
         named: dict[str, Place] = {}
@@ -144,15 +148,26 @@ class SpinFinder:
         course = self._threads.get(key)
         if course is None:
             course = self._threads[key] = self._by_tid[sample.tid] = _Course()
-        last, loop = course.last, None
+        last, loop = course.last, self._proven_loop(sample)
         if last is not None and abs(last.address - sample.address) < MAX_BYTES:
             found = self._loop(sample)
             if found is not None and found == self._loop(last):
                 loop = sample.pid, found
-        course.count(loop or course.spun)
+                self._proven.setdefault(sample.pid, set()).add(found)
+        course.count(course.spun or (loop if last is not None and self._is_in(last, loop) else None))
         course.last, course.counted, course.spun = sample, False, loop
         if loop is not None:
             self._names.note(loop)
+
+    def _proven_loop(self, sample: CodeSample) -> _Loop | None:
+        """Return the loop that a sample is in, if threads were found to spin in it."""
+        for loop in self._proven.get(sample.pid, ()):
+            if loop.start <= sample.address < loop.end and self._loop(sample) == loop:
+                return sample.pid, loop
+        return None
+
+    def _is_in(self, sample: CodeSample, loop: _Loop | None) -> bool:
+        return loop is not None and loop[1].start <= sample.address < loop[1].end and self._loop(sample) == loop[1]
 
     def _loop(self, sample: CodeSample) -> SpinLoop | None:
         key = sample.address, sample.code

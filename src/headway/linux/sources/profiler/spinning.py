@@ -1,8 +1,8 @@
 """Spinning without a mark: user code that stays in a loop which only another thread can end.
 
 Samples tell where a thread's user code was, and the code there whether that is a loop that spins
-(`headway.binary.spin_loops`). A thread that two samples of its processor time in a row find in the same loop spins:
-these samples are of the state `SPINNING` (`headway.linux.sources.spinning`).
+(`headway.binary.spin_loops`). A thread that two samples of its processor time in a row find in the same loop spins. Then
+all samples in that loop, of any thread of the process, are of the state `SPINNING` (`headway.linux.sources.spinning`).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def found_spinning(
     for i, (_, thread, cpu, state, _, _, _) in enumerate(rows):
         if thread >= 0 and cpu >= 0 and state == user:
             threads.setdefault(thread, []).append(i)
-    spinning: set[int] = set()
+    proven: set[object] = set()
     for samples in threads.values():
         samples.sort(key=lambda i: rows[i][0])
-        spinning.update(_runs(samples, lambda i: loop_of(rows[i][6])))
-    return spinning
+        proven.update(loop_of(rows[i][6]) for i in _runs(samples, lambda i: loop_of(rows[i][6])))
+    return {i for samples in threads.values() for i in samples if loop_of(rows[i][6]) in proven}
 
 
 def notes_on_spinning(code: UserCode, machine: str) -> list[str]:

@@ -20,6 +20,7 @@ from tests.ledgers import ledgers
 from headway.linux.bpf.code_samples import CodeSample, Polled
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.maps import Mapping, mappings
+from headway.linux.sources.ebpf.returns import RETURNS, Stretch
 from headway.linux.sources.ebpf.spinning import SpinFinder
 from headway.linux.sources.profiler import ProfileSource
 from headway.linux.sources.profiler.spinning import _runs, notes_on_spinning
@@ -88,7 +89,7 @@ CODE = {"a": b"\xf3\x90\xeb\xfc", "b": b"\xf3\x90\x90\xeb\xfb", None: b"\x90\x90
 
 def sample(at: int, where: str | None, *, since: int = 0, tid: int = 7) -> CodeSample:
     address = 0x1000 + 16 * list(CODE).index(where)
-    return CodeSample(at, since, tid, 1, 100, address, address, CODE[where])
+    return CodeSample(at, since, tid, 1, 100, address, at, address, CODE[where])
 
 
 class Told:
@@ -114,6 +115,17 @@ def found_in(ledger: Ledger) -> tuple[int, int]:
     return (sampled["user"].samples if "user" in sampled else 0, sampled[SPINNING].samples if sampled else 0)
 
 
+def expected_spins(loops: list[str | None]) -> int:
+    """Return how many of these samples spin: those in a loop from when two in a row were in it."""
+    proven, found = set(), 0
+    for i, loop in enumerate(loops):
+        if loop is not None and loops[i - 1 : i] == [loop] and loop not in proven:
+            proven.add(loop)
+            found += 1  # the one before, too
+        found += loop in proven
+    return found
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is that of x86-64")
 @given(st.lists(st.sampled_from(["a", "b", None]), max_size=30), st.sets(st.integers(0, 30)))
 def test_samples_that_come_in_parts_tell_the_same(loops: list[str | None], looks: set[int]) -> None:
@@ -124,7 +136,7 @@ def test_samples_that_come_in_parts_tell_the_same(loops: list[str | None], looks
         if i in looks:
             finder.look()
     finder.look()
-    spins = len(set(_runs(range(len(loops)), lambda i: loops[i])))
+    spins = expected_spins(loops)
     expected = (len(loops) - spins, spins) if spins else (0, 0)
     assert found_in(finder.told(ledger_of(), interval=False)) == expected
     assert found_in(finder.told(ledger_of(), interval=False)) == expected, "reading changes nothing"
@@ -145,7 +157,7 @@ def test_intervals_have_each_sample_once(loops: list[str | None], reads: set[int
     whole = finder.told(ledger_of(), interval=False)
     assert found_in(whole)[1] == spins, "no interval takes back what an earlier one told"
     assert sum(cause.count for cause in whole.threads[0].causes) == times
-    assert spins <= len(set(_runs(range(len(loops)), lambda i: loops[i])))
+    assert spins <= expected_spins(loops)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is that of x86-64")
@@ -168,6 +180,54 @@ def test_a_serving_finder_forgets_threads_that_have_ended() -> None:
     assert found_in(finder.told(ended, interval=True)) == (0, 2)
     assert not finder._threads
     assert not finder._by_tid
+
+
+visits = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=60)
+"""Instructions, and what is seen of a thread there."""
+
+
+def at_instruction(number: int, visible: int, time: int = 1) -> CodeSample:
+    address = 0x1000 + 4096 * number
+    return CodeSample(time, 0, 7, 1, 100, address, visible, address, b"\xc3")
+
+
+@given(visits)
+def test_a_stretch_has_each_sample_to_which_the_thread_returned_once(seen: list[tuple[int, int]]) -> None:
+    stretch, told = Stretch(), 0
+    for i, (number, visible) in enumerate(seen):
+        found = stretch.add(at_instruction(number, visible))
+        here = seen[: i + 1]
+        if found is None:
+            assert any(other == number and state != visible for other, state in here[:-1])
+            return
+        told += sum(found.values())
+        times = Counter(other for other, _ in here)
+        returned = sum(n for n in times.values() if n > 1)
+        assert told == (returned if sum(n - 1 for n in times.values()) >= RETURNS else 0)
+
+
+@given(visits, st.sets(st.integers(0, 60)))
+def test_a_thread_that_comes_back_to_the_same_states_spins(seen: list[tuple[int, int]], reads: set[int]) -> None:
+    told = Told()
+    finder = SpinFinder(told, forget=False)
+    parts = 0
+    for i, (number, visible) in enumerate(seen):
+        told.waiting.append(at_instruction(number, visible, i + 1))
+        if i in reads:
+            finder.look()
+            user, spins = found_in(finder.told(ledger_of(), interval=True))
+            assert min(user, spins) >= 0
+            parts += spins
+    finder.look()
+    parts += found_in(finder.told(ledger_of(), interval=True))[1]
+    user, spins = found_in(finder.told(ledger_of(), interval=False))
+    assert spins == parts
+    assert user + spins == (len(seen) if spins else 0)
+    if len(set(seen)) == len({number for number, _ in seen}) and not reads:  # each instruction in one state
+        times = Counter(seen).values()
+        assert spins == (sum(n for n in times if n > 1) if sum(n - 1 for n in times) >= RETURNS else 0)
+    if len(seen) == len(set(seen)):
+        assert not spins, "it never came back"
 
 
 def run(*command: str | Path, seconds: float | None = None) -> tuple[Profile, str]:

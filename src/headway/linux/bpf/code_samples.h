@@ -12,6 +12,40 @@
 #include "state_samples.h"
 
 enum { CODE_PAGE = 4096 }; /* no page is smaller */
+enum { VISIBLE_STACK = 256, VISIBLE_OBJECT = 64 }; /* bytes of the stack, and behind each register, that count */
+
+INLINE u64 hash_word(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 29;
+}
+
+/* Hashes `size` bytes of the thread's memory, if they can be read; `room` has as many. */
+INLINE u64 hash_memory(u64 hash, u64 *room, u64 at, u32 size)
+{
+	if (bpf_probe_read_user(room, size, (void *)at))
+		return hash;
+	for (u32 i = 0; i < size / 8; i++)
+		hash = hash_word(hash, room[i]);
+	return hash;
+}
+
+/*
+ * Returns a hash of what can be seen of the thread's state: the instruction, the registers, the top of the stack, the
+ * beginnings of the objects that registers point to, and how many system calls it has made. A thread that computes does
+ * not come back to the same.
+ */
+INLINE u64 hash_visible(struct sample_context *context, u64 calls, void *room)
+{
+	u64 hash = hash_word(hash_word(calls, INSTRUCTION(context)), context->sp);
+	hash = hash_memory(hash, room, context->sp, VISIBLE_STACK);
+#pragma clang loop unroll(full) /* the context cannot be indexed */
+	for (u32 i = 0; i < N_REGISTERS; i++) {
+		u64 value = context->registers[i];
+		hash = hash_memory(hash_word(hash, value), room, value, VISIBLE_OBJECT);
+	}
+	return hash;
+}
 
 /* Reads the code around a sample's instruction, as far as its pages are in memory: that of the instruction is. */
 INLINE void read_code(struct code_sample *sample)

@@ -13,7 +13,7 @@ __all__ = ["RING_BYTES", "CodeSample", "CodeSampleReader", "Polled"]
 
 RING_BYTES = 1 << 17
 """Room on the ring for each processor: for the samples of 0.2 s. A reader comes each 0.1 s."""
-_SAMPLE = packing("code_sample", "time", "since", "birth", "address", "tid", "pid", "before", "behind")
+_SAMPLE = packing("code_sample", "time", "since", "birth", "address", "visible", "tid", "pid", "before", "behind")
 _CODE = offset_of("code_sample", "code")
 _EVENT = packing("sample_event", "since", "tid", "kind")
 _SIZE, _EVENT_SIZE = size_of("code_sample"), size_of("sample_event")
@@ -33,6 +33,8 @@ class CodeSample:
     birth: int
     """With the tid: the thread."""
     address: int
+    visible: int
+    """A hash of what could be seen of the thread's state: registers, the top of the stack, memory behind registers."""
     start: int
     """The address at which the code begins."""
     code: bytes
@@ -74,9 +76,9 @@ class CodeSampleReader:
         told, self._told = self._told, []
         for data in told:
             if len(data) == _SIZE:
-                time, since, birth, address, tid, pid, before, behind = _SAMPLE.unpack(data)
+                time, since, birth, address, visible, tid, pid, before, behind = _SAMPLE.unpack(data)
                 code = data[_CODE + CODE_BEFORE - before : _CODE + CODE_BEFORE + behind]
-                yield CodeSample(time, since, tid, pid, birth, address, address - before, code)
+                yield CodeSample(time, since, tid, pid, birth, address, visible, address - before, code)
             else:
                 since, tid, kind = _EVENT.unpack(data)
                 if kind == SAMPLE_EVENTS["SAMPLE_POLLING"]:

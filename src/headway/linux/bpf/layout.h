@@ -323,6 +323,7 @@ struct thread_record {
 	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */
 	__u64 kernel_fault; /* 1 + the faults done when its last fault in a call began (levels.h); 0: none */
 	__u64 user_stack, kernel_stack; /* hashes of its stacks when it left the processor; 0: not known */
+	__u64 calls; /* its system calls, where samples are taken */
 	__u64 task_log; /* address of its log of tasks in its own memory; 0: none */
 	__u64 task_names; /* address of the names there; 0: the log has not been read yet */
 	__u64 changes; /* changes of the task that were read */
@@ -668,6 +669,7 @@ enum code_size { CODE_BEFORE = 256, CODE_BEHIND = 256 };
 struct code_sample {
 	__u64 time, since, birth;
 	__u64 address; /* of the instruction */
+	__u64 visible; /* a hash of what can be seen of the thread's state */
 	__u32 tid, pid;
 	__u32 before, behind; /* so many bytes of the code could be read, before `address` and from there on */
 	__u8 code[CODE_BEFORE + CODE_BEHIND]; /* that at `address` is at CODE_BEFORE */

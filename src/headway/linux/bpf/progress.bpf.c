@@ -43,6 +43,8 @@ int handle_sys_enter(u64 *ctx)
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
 		u32 check = 0, state = 0;
+		if (settings.samples)
+			record->calls++;
 		if (UNLIKELY(COMPAT_CALL(regs)))
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 		else if ((u64)call < N_CALLS)
@@ -888,6 +890,7 @@ int handle_code_sample(struct sample_context *ctx)
 	sample->address = INSTRUCTION(ctx);
 	sample->tid = record->tid;
 	sample->pid = record->pid;
+	sample->visible = hash_visible(ctx, record->calls, sample->code);
 	read_code(sample);
 	bpf_ringbuf_submit(sample, RING_NO_WAKEUP);
 	return 0;

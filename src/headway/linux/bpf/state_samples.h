@@ -14,15 +14,17 @@
 
 /* struct bpf_perf_event_data (include/uapi/linux/bpf_perf_event.h), which begins with the registers. */
 #if defined(__TARGET_ARCH_x86)
+enum { N_REGISTERS = 15 }; /* for general use, but for the stack pointer */
 struct sample_context {
-	u64 others[16], ip, cs, flags, sp, ss;
+	u64 registers[N_REGISTERS], call, ip, cs, flags, sp, ss;
 	u64 sample_period, addr;
 };
 #define IS_USER_MODE(context) ((context)->cs & 3)
 #define INSTRUCTION(context) ((context)->ip)
 #else
+enum { N_REGISTERS = 31 };
 struct sample_context {
-	u64 regs[31], sp, pc, pstate;
+	u64 registers[N_REGISTERS], sp, pc, pstate;
 	u64 sample_period, addr;
 };
 #define IS_USER_MODE(context) (!((context)->pstate & 0xf)) /* PSR_MODE_EL0t */

@@ -1,9 +1,13 @@
 """Find threads that spin, in samples of their code, while they are measured.
 
-A thread spins while `IN_A_ROW` samples in a row find it in the same loop that spins (`headway.binary.spin_loops`). From
-then on every sample in that loop is one of spinning, of any thread of the process, however short. So a sample is judged
-if the one before it was near, or if it is in such a loop, and what it tells is known when the next one of its thread has
-come, or at a reading.
+There are two signs of it. A thread spins
+
+- while `IN_A_ROW` samples in a row find it in the same loop that spins (`headway.binary.spin_loops`). From then on
+  every sample in that loop is one of spinning, of any thread of the process, however short it is there;
+- while it comes back to the same state again and again (`Stretch`).
+
+The code of a sample is looked at if the one before it was near, or if it is in such a loop. What a sample tells is
+known when the next one of its thread has come, or at a reading.
 """
 
 from __future__ import annotations
@@ -17,22 +21,23 @@ from typing import Protocol
 from headway.binary.spin_loops import MAX_BYTES, SpinLoop, SpinLoops
 from headway.linux.bpf.code_samples import CodeSample, Polled
 from headway.linux.symbols.frames import Stacks
-from headway.linux.symbols.modules import Modules
+from headway.linux.symbols.modules import Modules, Space
 from headway.model import Ledger, Thread
 
 from ..spinning import SPINNING, Place, with_spinning
+from .returns import RETURNS, Stretch
 
 __all__ = ["SpinFinder"]
 
 MAX_JUDGED = 1 << 13
 """Of so many places in code it is remembered whether a thread spins there."""
-MAX_PLACES = 1 << 10
-"""So many loops in which threads spin have names."""
+MAX_PLACES = 1 << 12
+"""So many places in which threads spin have names."""
 
 _Key = tuple[int, int]
 """A thread: (tid, birth)."""
-_Loop = tuple[int, SpinLoop]
-"""A process and a loop in its code."""
+_Spot = tuple[int, int, bool]
+"""A process, an address in it, and whether a loop that spins is there, or an instruction to which a thread returns."""
 
 
 class _Samples(Protocol):
@@ -41,18 +46,17 @@ class _Samples(Protocol):
 
 @dataclass(slots=True)
 class _Tally:
-    """How many samples of a thread's user code there are, and in which loops it spun."""
+    """How many samples of a thread's user code there are, and where it spun."""
 
     samples: Counter[str] = field(default_factory=Counter)
-    places: dict[_Loop, Place] = field(default_factory=dict)
+    places: dict[_Spot, Place] = field(default_factory=dict)
 
-    def add(self, loop: _Loop | None, *, begins: bool) -> None:
-        """Count a sample. ``loop``: in which the thread spun; None: it did not."""
-        self.samples["user" if loop is None else SPINNING] += 1
-        if loop is not None:
-            place = self.places.setdefault(loop, Place())
-            place.samples += 1
-            place.spins += begins
+    def add(self, spot: _Spot, number: int, *, begins: bool) -> None:
+        """Add samples of spinning. ``begins``: the thread did something else before."""
+        self.samples[SPINNING] += number
+        place = self.places.setdefault(spot, Place())
+        place.samples += number
+        place.spins += begins
 
 
 @dataclass(slots=True)
@@ -63,23 +67,41 @@ class _Course:
     new: _Tally = field(default_factory=_Tally)
     """Since the last interval."""
     last: CodeSample | None = None
+    """The last sample, if it has not been counted."""
+    before: CodeSample | None = None
     """The last sample; None: there is none, or what it told no longer matters."""
-    counted: bool = False
-    """Whether the last sample is counted."""
-    spun: _Loop | None = None
-    """The loop in which the last sample, and the one before it, found the thread."""
-    began: bool = False
-    """Whether the next sample in that loop is not the first one that is counted of this spin."""
+    loop: SpinLoop | None = None
+    """The loop that spins in which the last sample found the thread."""
+    spins: bool = False
+    """Whether the last sample that was counted is one of spinning."""
+    stretch: Stretch = field(default_factory=Stretch)
 
-    def count(self, loop: _Loop | None) -> None:
-        """Count the last sample, once. ``loop``: in which the thread spun."""
-        if self.last is None or self.counted:
-            return
-        begins = loop is not None and not self.began
-        self.total.add(loop, begins=begins)
-        self.new.add(loop, begins=begins)
-        self.began = loop is not None
-        self.counted = True
+    def count(self) -> tuple[_Spot, ...]:
+        """Count the last sample, once. Return where the thread spun, as far as that was found now."""
+        sample, self.last = self.last, None
+        if sample is None:
+            return ()
+        if self.loop is not None:
+            spot = sample.pid, self.loop.start, True
+            self._spin(spot, 1)
+            return (spot,)
+        for tally in (self.total, self.new):
+            tally.samples["user"] += 1
+        found = self.stretch.add(sample)
+        if found is None:
+            self.stretch = Stretch()
+            self.stretch.add(sample)
+        for address, number in (found or {}).items():
+            for tally in (self.total, self.new):
+                tally.samples["user"] -= number
+            self._spin((sample.pid, address, False), number)
+        self.spins = bool(found) or (self.spins and self.stretch.returns >= RETURNS)
+        return tuple((sample.pid, address, False) for address in found or ())
+
+    def _spin(self, spot: _Spot, number: int) -> None:
+        for tally in (self.total, self.new):
+            tally.add(spot, number, begins=not self.spins)
+        self.spins = True
 
 
 class SpinFinder:
@@ -103,7 +125,7 @@ class SpinFinder:
             if isinstance(one, Polled):
                 course = self._by_tid.get(one.tid)
                 if course is not None and course.last is not None and course.last.since == one.since:
-                    course.last = None  # it was polling
+                    course.last = course.before = None  # it was polling
             elif until is not None and one.time > until:
                 self._later.append(one)
             else:
@@ -117,13 +139,14 @@ class SpinFinder:
             course = self._threads.get(thread.key)
             if course is None:
                 continue
-            course.count(course.spun)
+            self._names.note(course.count())
             tally = course.new if interval else course.total
             samples[i] = tally.samples
             if tally.places:
                 places[i] = self._named(tally)
             if interval:
                 course.new = _Tally()
+                course.stretch.read()
                 self._let_go(thread)
         return with_spinning(ledger, samples, places)
 
@@ -137,8 +160,8 @@ class SpinFinder:
 
     def _named(self, tally: _Tally) -> dict[str, Place]:
         named: dict[str, Place] = {}
-        for loop, place in tally.places.items():
-            whole = named.setdefault(self._names.of(loop), Place())
+        for spot, place in tally.places.items():
+            whole = named.setdefault(self._names.of(spot), Place())
             whole.samples += place.samples
             whole.spins += place.spins
         return named
@@ -148,26 +171,25 @@ class SpinFinder:
         course = self._threads.get(key)
         if course is None:
             course = self._threads[key] = self._by_tid[sample.tid] = _Course()
-        last, loop = course.last, self._proven_loop(sample)
-        if last is not None and abs(last.address - sample.address) < MAX_BYTES:
-            found = self._loop(sample)
-            if found is not None and found == self._loop(last):
-                loop = sample.pid, found
-                self._proven.setdefault(sample.pid, set()).add(found)
-        course.count(course.spun or (loop if last is not None and self._is_in(last, loop) else None))
-        course.last, course.counted, course.spun = sample, False, loop
-        if loop is not None:
-            self._names.note(loop)
+        before = course.before
+        loop = self._proven_loop(sample)
+        if loop is None and before is not None and abs(before.address - sample.address) < MAX_BYTES:
+            loop = self._loop(sample)
+            if loop is not None and loop == self._loop(before):
+                self._proven.setdefault(sample.pid, set()).add(loop)
+                course.loop = loop
+            else:
+                loop = None
+        self._names.note(course.count())
+        course.last = course.before = sample
+        course.loop = loop
 
-    def _proven_loop(self, sample: CodeSample) -> _Loop | None:
+    def _proven_loop(self, sample: CodeSample) -> SpinLoop | None:
         """Return the loop that a sample is in, if threads were found to spin in it."""
         for loop in self._proven.get(sample.pid, ()):
             if loop.start <= sample.address < loop.end and self._loop(sample) == loop:
-                return sample.pid, loop
+                return loop
         return None
-
-    def _is_in(self, sample: CodeSample, loop: _Loop | None) -> bool:
-        return loop is not None and loop[1].start <= sample.address < loop[1].end and self._loop(sample) == loop[1]
 
     def _loop(self, sample: CodeSample) -> SpinLoop | None:
         key = sample.address, sample.code
@@ -183,32 +205,36 @@ class SpinFinder:
 
 
 class _PlaceNames:
-    """The names of loops: those of their functions. What a process has mapped is read while it spins."""
+    """The names of places in code: those of their functions. What a process has mapped is read while it spins."""
 
     def __init__(self) -> None:
         self._modules = Modules()
         self._stacks = Stacks(self._modules)
-        self._noted: dict[_Loop, int] = {}
-        self._names: dict[_Loop, str] = {}
+        self._spaces: dict[int, Space] = {}
+        self._noted: dict[_Spot, int] = {}
+        self._names: dict[_Spot, str] = {}
 
-    def note(self, loop: _Loop) -> None:
-        """Note a loop, whose process lives."""
-        if loop in self._noted or len(self._noted) >= MAX_PLACES:
-            return
-        pid, found = loop
-        self._stacks.know(pid)
-        self._noted[loop] = self._stacks.add(self._modules.space(pid), (found.start,), (), most=2)
+    def note(self, spots: Iterable[_Spot]) -> None:
+        """Note places in processes that live."""
+        for spot in spots:
+            if spot not in self._noted and len(self._noted) < MAX_PLACES:
+                pid, address, _ = spot
+                space = self._spaces.get(pid)
+                if space is None or space.at(address) is None:  # it has mapped more since
+                    self._stacks.know(pid)
+                    space = self._spaces[pid] = self._modules.space(pid)
+                self._noted[spot] = self._stacks.add(space, (address,), (), most=2)
 
-    def of(self, loop: _Loop) -> str:
-        """Return the name of a loop's function, with its file; the address if there is none."""
-        if loop not in self._names:
-            self._names.clear()
+    def of(self, spot: _Spot) -> str:
+        """Return the name of a place's function, with its file. A loop without a function has its address."""
+        if spot not in self._names:
             stacks, frames = self._stacks.resolve()
             for each, number in self._noted.items():
                 frame = frames[stacks[number][0]]
-                module = "" if frame.module is None else f" ({frame.module.rpartition('/')[2]})"
-                self._names[each] = f"{frame.function or hex(frame.address or each[1].start)}{module}"
-        return self._names.get(loop, hex(loop[1].start))
+                module = "" if frame.module is None else frame.module.rpartition("/")[2]
+                what = frame.function or (hex(frame.address or each[1]) if each[2] or not module else "")
+                self._names[each] = f"{what} ({module})" if what and module else what or module
+        return self._names.get(spot, hex(spot[1]))
 
     def close(self) -> None:
         """Close all files."""

@@ -2,7 +2,7 @@
 
 Samples tell where a thread's user code was, and the code there whether that is a loop that spins
 (`headway.binary.spin_loops`). A thread that two samples of its processor time in a row find in the same loop spins.
-Then all samples in that loop, of any thread of the process, are of the state `SPINNING` (`headway.linux.sources.spinning`).
+Then all samples in that loop, of any thread of the process, are of the state `SPINNING`.
 """
 
 from __future__ import annotations

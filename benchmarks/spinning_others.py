@@ -119,7 +119,22 @@ def computing(folder: Path) -> Iterator[Sequence[str]]:
     yield ["python3", "-c", "x = 1.0\nfor i in range(10_000_000): x = x * 1.0000001"]
     yield ["node", "-e", "let x = 1; for (let i = 1; i < 2e8; i++) x = (x * 31 + i) % 65537; console.log(x)"]
     yield ["gcc", "-O2", "-S", "-o", "/dev/null", str(folder / "many.c")]
-    yield ["ffmpeg", "-v", "quiet", "-threads", "1", "-f", "lavfi", "-i", "testsrc2=d=4:s=640x360", "-f", "null", "-"]
+    yield [
+        "ffmpeg",
+        "-v",
+        "quiet",
+        "-threads",
+        "1",
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc2=d=4:s=640x360",
+        "-c:v",
+        "mpeg4",
+        "-f",
+        "null",
+        "-",
+    ]
     yield ["bc", "-l", str(folder / "pi.bc")]
 
 

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledgers import ledgers
 
+import headway
 from headway.linux.bpf.code_samples import CodeSample, Polled
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.maps import Mapping, mappings
@@ -369,3 +371,25 @@ def test_spinning_is_found_while_threads_are_measured(kind: str, interval: float
 def test_a_program_that_computes_does_not_spin_while_it_is_measured(kind: str, tmp_path: Path) -> None:
     found, _ = measured(compiled("computes", tmp_path), kind, "0.3")
     assert all(SPINNING not in thread.states for thread in found[-1].threads)
+
+
+@KNOWN
+@pytest.mark.root
+@pytest.mark.kernel
+def test_a_recording_keeps_what_spun_and_its_transitions_stay_exact(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra recording")
+    run, command = tmp_path / "run.hw", [str(compiled("spins", tmp_path)), "flag", "0.5"]
+    words = [sys.executable, "-m", "headway", "record", "--spin", "-q", "-o", str(run), "--", *command]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    with headway.open(run) as recording:
+        kept, counted = recording.kept_ledger(), recording.ledger()
+    assert kept is not None
+    assert violations(kept) == violations(counted) == []
+    exact = {thread.key: thread for thread in counted.threads}
+    spinning = [thread for thread in kept.threads if SPINNING in thread.states]
+    assert spinning
+    for thread in spinning:
+        both = thread.states["user"].time + thread.states[SPINNING].time
+        assert both == exact[thread.key].states["user"].time
+        assert thread.sampled[SPINNING].samples >= 2
+        assert SPINNING not in exact[thread.key].states

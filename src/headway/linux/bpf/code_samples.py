@@ -11,8 +11,8 @@ from .libbpf import Library, Object, RingReader
 
 __all__ = ["RING_BYTES", "CodeSample", "CodeSampleReader", "Polled"]
 
-RING_BYTES = 1 << 17
-"""Room on the ring for each processor: for the samples of 0.2 s. A reader comes each 0.1 s."""
+RING_BYTES = 1 << 18
+"""Room on the ring for each processor: for the samples of 0.4 s. A reader comes each 0.1 s."""
 _SAMPLE = packing("code_sample", "time", "since", "birth", "address", "visible", "tid", "pid", "before", "behind")
 _CODE = offset_of("code_sample", "code")
 _EVENT = packing("sample_event", "since", "tid", "kind")

@@ -12,7 +12,9 @@
 #include "state_samples.h"
 
 enum { CODE_PAGE = 4096 }; /* no page is smaller */
-enum { VISIBLE_STACK = 256, VISIBLE_OBJECT = 64 }; /* bytes of the stack, and behind each register, that count */
+/* Bytes that count: of the stack, from below its top, where a function that calls none may keep what it likes (the red zone
+ * of the x86-64 psABI), and behind each register. */
+enum { RED_ZONE = 128, VISIBLE_STACK = RED_ZONE + 256, VISIBLE_OBJECT = 64 };
 
 INLINE u64 hash_word(u64 hash, u64 word)
 {
@@ -38,7 +40,7 @@ INLINE u64 hash_memory(u64 hash, u64 *room, u64 at, u32 size)
 INLINE u64 hash_visible(struct sample_context *context, u64 calls, void *room)
 {
 	u64 hash = hash_word(hash_word(calls, INSTRUCTION(context)), context->sp);
-	hash = hash_memory(hash, room, context->sp, VISIBLE_STACK);
+	hash = hash_memory(hash, room, context->sp - RED_ZONE, VISIBLE_STACK);
 #pragma clang loop unroll(full) /* the context cannot be indexed */
 	for (u32 i = 0; i < N_REGISTERS; i++) {
 		u64 value = context->registers[i];

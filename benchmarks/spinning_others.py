@@ -165,7 +165,7 @@ def prepare(folder: Path) -> None:
         subprocess.run(["cc", "-O2", "-pthread", "-o", folder / "spins", source, "-lm"], check=True)
     if shutil.which("ghc"):
         (folder / "maps.hs").write_text(_HASKELL)
-        command = ["ghc", "-O", "-threaded", "-rtsopts", "-o", folder / "maps", folder / "maps.hs"]
+        command = ["ghc", "-O", "-threaded", "-rtsopts", "-o", str(folder / "maps"), str(folder / "maps.hs")]
         subprocess.run(command, check=True, capture_output=True)
 
 
@@ -240,7 +240,7 @@ def of_computing(folder: Path) -> list[list[str]]:
             print(NOT_HERE.format(command[0], "not installed"), flush=True)
             continue
         threads = measured(command, {})
-        user, found = (sum(thread[i] for thread in threads) for i in (2, 3))
+        user, found = sum(thread[2] for thread in threads), sum(thread[3] for thread in threads)
         rows.append([command[0], f"{user / 1e6:,.0f} ms", f"{found / 1e6:,.1f} ms", f"{found / max(user, 1):.2%}"])
     return rows
 

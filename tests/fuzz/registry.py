@@ -10,6 +10,7 @@ __all__ = ["NAMES", "target_of"]
 
 NAMES: tuple[str, ...] = (
     "hwt",
+    "etrace",
     "coresight",
     "etmv3",
     "ptm",

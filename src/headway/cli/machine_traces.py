@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headway.trace.threads._flow import ThreadRows
     from headway.trace.threads.reading import Trace, TracedProgram
 
-__all__ = ["align", "answers", "at", "decode", "export", "opened", "stats", "windows"]
+__all__ = ["COLUMNS", "align", "answers", "at", "decode", "export", "opened", "read_program", "stats", "windows"]
 
 _MAX_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
@@ -50,9 +50,11 @@ def _open(path: str, images: Sequence[str]) -> Trace:
     from headway.trace.threads.reading import Trace
 
     recording = TraceFile(path)
+    if recording.etrace is not None:
+        raise HeadwayError(f"{path!a} is of E-Trace: give a trace of the machine's own format")
     if len(images) > 1:
         raise click.UsageError("a trace of the machine has one program: give one --image")
-    trace = Trace(recording, _program(images[0]) if images else None)
+    trace = Trace(recording, read_program(images[0]) if images else None)
     if not recording.complete:
         click.echo(f"headway: {path!a} was cut off: what is missing at its end is a gap", err=True)
     return trace
@@ -63,7 +65,8 @@ def opened(path: str, images: Sequence[str]) -> Trace:
     return _open(path, images)
 
 
-def _program(path: str) -> TracedProgram:
+def read_program(path: str) -> TracedProgram:
+    """Return a program that comes with the machine, or the one in an ELF file for it. Raises HeadwayError."""
     from headway.binary.lines import LineTable
     from headway.files import read_file
     from headway.machine.image import MachineImage

@@ -141,6 +141,11 @@ def _program(name: str) -> tuple[MachineImage, Config]:
     metavar="PORT",
     help="Wait for a debugger on this port of the loopback interface (0: any); each hart is a thread.",
 )
+@click.option(
+    "--trace-format",
+    type=click.Choice(["threads", "etrace"]),
+    help="Packets of the trace: the machine's own, or RISC-V E-Trace (trace.format).",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the harts.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without a progress bar.")
 @click.option(
@@ -165,6 +170,7 @@ def _run(
     processors: bool,
     traced: str | None,
     port: int | None,
+    trace_format: str | None,
     verbose: bool,
     quiet: bool,
     limit: int,
@@ -191,6 +197,10 @@ def _run(
     """
     image, needed = _program(name)
     config = _config_of(**chosen, otherwise=needed)
+    if trace_format is not None:
+        if traced is None:
+            raise click.UsageError("--trace-format is of a trace: name its file with --trace")
+        config = replace(config, trace=replace(config.trace, format=trace_format))
     if output is not None:
         _check_recording(output)
     if port is not None and (output is not None or traced is not None or max_cycles is not None):

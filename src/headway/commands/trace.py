@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import captures, host_traces, machine_traces, trace_recording
+from headway.cli import captures, etrace_traces, host_traces, machine_traces, trace_recording
 from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import WholeNumber
@@ -37,7 +37,8 @@ def command() -> None:
 
     A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), one captured from a
     trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE, what perf record wrote of Intel
-    PT or CoreSight, or a file of Intel PT packets (docs/trace.md).
+    PT or CoreSight, a file of Intel PT packets, or one of RISC-V E-Trace: a TOML file that names streams and has the
+    encoder's parameters (docs/trace.md).
     """
 
 
@@ -118,6 +119,10 @@ def _decode(
     empty after a loss of time (headway trace align knows more). Of perf.data it counts ticks of the time stamp
     counter, and --from and --to take times of perf's clock, in ns.
     """
+    if etrace_traces.answers(path):
+        _only_for_hosts(threads, disassemble=disassemble, begin=begin, end=end)
+        etrace_traces.decode(path, images, ids, style, stalls=stalls)
+        return
     if host_traces.answers(path):
         if stalls:
             raise click.UsageError("--stalls is for traces of the machine (.hwt)")
@@ -147,6 +152,12 @@ def _stats(
 
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
+    if etrace_traces.answers(path):
+        _only_for_hosts(threads)
+        if windows:
+            raise click.UsageError("--windows is for traces of the machine's own format: E-Trace has no profile")
+        etrace_traces.stats(path, images, ids, style)
+        return
     if host_traces.answers(path):
         if windows:
             raise click.UsageError("--windows is for traces of the machine (.hwt)")
@@ -177,6 +188,10 @@ def _align(
     Cores of a capture are aligned by the timestamps in their streams, cores of the machine by what their trace units
     recorded of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
+    if etrace_traces.answers(path):
+        _only_for_hosts(threads)
+        etrace_traces.align(path, images, ids, style, instructions=instructions)
+        return
     if host_traces.answers(path):
         host_traces.align(path, images, (*ids, *threads), style, instructions=instructions)
         return
@@ -212,6 +227,12 @@ def _at(
     A row has the function, and the source line if the program has line tables; of a capture also the uncertainty of the
     moment, in ticks.
     """
+    if etrace_traces.answers(path):
+        _only_for_hosts(threads, disassemble=disassemble)
+        if cycle is not None:
+            raise click.UsageError("--cycle is for traces with cycles: give --time")
+        etrace_traces.at(path, images, ids, style, time)
+        return
     if host_traces.answers(path):
         if time is None or cycle is not None:
             raise click.UsageError("give --time: --cycle is for captures and traces of the machine")
@@ -262,6 +283,10 @@ def _export(
     need("trace")
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
+    if etrace_traces.answers(path):
+        _only_for_hosts(threads)
+        put(output, etrace_traces.export(path, images, ids), "")
+        return
     if host_traces.answers(path):
         put(output, *host_traces.export(path, images, (*ids, *threads)))
         return

@@ -19,10 +19,11 @@ from .debug cimport DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, STOP_DEBU
 from .division cimport divide, set_own_part
 from .events cimport write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
+from .etrace cimport stop_encoder
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport forget_served, grant
 from .power cimport start_hart
-from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Logged, Machine, Row, Thread
+from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Logged, Machine, Row, Thread
 from .transitions cimport tell_account, tell_away, tell_span
 from .states import poll_states
 from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
@@ -284,7 +285,10 @@ cdef class MachineProcessor:
         for k in range(m.cores_count):
             c = &m.cores[k]
             c.unit.exists = 1
-            c.unit.cycle_accurate = config.cycle_accurate
+            c.unit.cycle_accurate = config.cycle_accurate and config.format == "threads"
+            c.unit.etrace = config.format == "etrace"
+            c.unit.etrace_timed = config.cycle_accurate
+            c.unit.etrace_options = config.etrace_options()
             c.unit.all_targets = config.all_targets
             c.unit.period = config.sync
             c.unit.depth = 8 * config.fifo
@@ -298,6 +302,8 @@ cdef class MachineProcessor:
                 c.unit.bytes = <uint8_t*>zeros(config.buffer, 4)
                 c.unit.ring = c.unit.room = 4 * config.buffer
         for i in range(m.harts_count):
+            if config.format == "etrace":
+                m.harts[i].encoder = <Encoder*>zeros(1, sizeof(Encoder))
             if config.harts >> i & 1:
                 h = &m.harts[i]
                 h.traced.wanted |= TRACE_PERMITTED | (TRACE_ASKED if config.start else 0)
@@ -817,10 +823,15 @@ cdef class MachineProcessor:
                 h = &c.harts[i]
                 if h.attention & (TRACED | LOGGED) and h.started and h.state != UNSTARTED and cycle > h.free:
                     self._end_gap(c, h, cycle)
-                if h.traced.on:
+                if c.unit.etrace:
+                    c.unit.port = 0
+                    stop_encoder(m, c, h)
+                elif h.traced.on:
                     flush(m, c, h)
                     c.unit.port = 0
                     send_group(m, c, h)
+            if c.unit.etrace:
+                continue
             if c.unit.window:
                 c.unit.port = 0
                 send_window(m, c, cycle)

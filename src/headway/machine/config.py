@@ -270,6 +270,14 @@ class TraceUnitConfig(ConfigPart):
     port: Number = Number(0, 0, 1024, "bits that leave the port each cycle; 0: no limit")
     buffer: Number = Number(0, 0, 1 << 24, "32-bit words of a trace buffer (a ring); 0: keep everything", power=True)
     after: Number = Number(0, 0, 1 << 24, "words that the buffer still takes after a trigger")
+    format: Choice = Choice(
+        "its packets: of the machine's own threads (docs/trace-format.md), or E-Trace", "threads", "etrace"
+    )
+    implicit_return: Switch = Switch(True, "E-Trace: leave out where returns go that a stack of calls tells")
+    sequential_jump: Switch = Switch(True, "E-Trace: leave out where jumps go that the instruction before tells")
+    branch_prediction: Switch = Switch(True, "E-Trace: count predicted branches")
+    jump_target_cache: Switch = Switch(True, "E-Trace: send the place of a target in a cache")
+    full_address: Switch = Switch(False, "E-Trace: send whole addresses, not differences")
     states: Number = Number(7, 0, 7, "states of the sequencer in which harts are traced, a bit each")
     line: Number = Number(0, 0, 31, "line of the PLIC for actions; 0: none")
     window: Number = Number(0, 0, 0x7FFF_FFFF, "cycles of a profiling window; 0: send no profile")
@@ -294,6 +302,11 @@ class TraceUnitConfig(ConfigPart):
         """Return the sources of the six counters, as a trace file names them."""
         names = [counter.source for counter in self.counters]
         return ",".join(names + [NOT_COUNTED] * (_COUNTERS - len(names)))
+
+    def etrace_options(self) -> int:
+        """Return the optional modes of E-Trace that are on, as bits of ioptions."""
+        modes = (self.implicit_return, False, self.full_address, self.jump_target_cache, self.branch_prediction)
+        return sum(bool(on) << bit for bit, on in enumerate((*modes, self.sequential_jump)))
 
     def registers(self) -> Iterator[tuple[int, int]]:
         """Yield (number, value) of each register of the event resources and the profile (section 9)."""

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from .accounts cimport find_cells
 from .architecture cimport *
 from .code cimport PAGE
-from .structures cimport Account, Cache, Cell, Core, Decoded, Hart, Loaded, Logged, Machine, Row, Thread
+from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Thread
 
 cdef enum:  # What to do with an array
     FREE = 0
@@ -98,6 +98,7 @@ cdef inline bint each_array(Machine* m, int what) noexcept nogil:
         h = &m.harts[i]
         done &= one_array(<void**>&h.tlb, <size_t>m.tlb_entries * sizeof(uint32_t), what)
         done &= one_array(<void**>&h.tlb_used, <size_t>m.tlb_entries * sizeof(int64_t), what)
+        done &= one_array(<void**>&h.encoder, sizeof(Encoder), what)
         done &= one_array(<void**>&h.account.cells, <size_t>h.account.room * sizeof(Cell), what)
     done &= thread_arrays(m, what)
     for i in range(m.loaded_count):

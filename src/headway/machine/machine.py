@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from headway.errors import HeadwayError
 from headway.extras import explained, need
+from headway.trace.etrace.parameters import encoder_parameters
 from headway.trace.threads.container import MachineShape, TraceFileWriter, digest_of
 
 from .config import Config
@@ -74,7 +75,7 @@ class Machine:
         if trace is not None:
             config = replace(config, trace=replace(config.trace, enabled=True))
         processor = _loaded(config, image)
-        traced = None if trace is None else TraceFileWriter(trace, _shape(config, image))
+        traced = None if trace is None else TraceFileWriter(trace, _shape(config, image), _etrace(config))
         names = name_states(image.names, config.ranges, config.polls)
         recorder = None
         if recording is not None:
@@ -135,6 +136,15 @@ def _shape(config: Config, image: MachineImage) -> MachineShape:
         name=os.path.basename(image.name)[:255],
         counters=config.trace.counted_sources(),
     )
+
+
+def _etrace(config: Config) -> dict[str, Any] | None:
+    """Return the parameters of the encoders of E-Trace; None if the trace units make other packets."""
+    if config.trace.format != "etrace":
+        return None
+    trace = config.trace
+    found = encoder_parameters(sources=config.harts, timed=trace.cycle_accurate, options=trace.etrace_options())
+    return found.described()
 
 
 def _resolved(config: Config, image: MachineImage) -> Config:

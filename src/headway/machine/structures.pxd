@@ -99,6 +99,66 @@ ctypedef struct Traced:
     uint8_t group[48]
     int32_t length
 
+ctypedef struct Watched:
+    # ^ What an encoder of E-Trace knows of an instruction, or of a trap in the place of one.
+    uint32_t pc
+    uint32_t context
+    int64_t time
+    uint32_t value
+    uint8_t kind
+    uint8_t size
+    uint8_t privilege
+    uint8_t branch
+    # ^ 1: taken. 2: not taken.
+    uint8_t indirect
+    uint8_t calls
+    uint8_t returns
+    uint8_t jumps_by
+    uint8_t loaded
+    # ^ The register that got a constant.
+    uint8_t back
+    # ^ It goes backwards, and its target is not sent.
+    uint8_t cause
+    uint8_t interrupt
+    uint8_t reported
+    # ^ A packet has told of the trap.
+    uint8_t updiscon
+    # ^ Its target must be sent.
+    uint8_t mispredicted
+    # ^ The depth of the stack at a return that went elsewhere.
+
+ctypedef struct Encoder:
+    # ^ The encoder of E-Trace of a hart (docs/trace.md).
+    Watched before
+    Watched current
+    uint32_t privilege
+    # ^ Before the next instruction; the next field likewise.
+    uint32_t context
+    uint32_t base
+    # ^ The last address that was sent.
+    uint32_t map
+    uint32_t branches
+    # ^ Branches that no packet has told yet; the first 31 are in the map.
+    uint32_t predicted
+    # ^ Whether all of them were predicted.
+    uint32_t failed
+    uint32_t depth
+    uint32_t returns[16]
+    uint32_t returned
+    # ^ There was a return since the last call, branch or packet.
+    uint32_t marked
+    # ^ The backward jump or return since the last branch or packet, + 1; 0: none.
+    uint32_t synced
+    # ^ The current instruction is in a synchronisation packet.
+    uint32_t due
+    # ^ 2: the branches are to be told. 3: then a synchronisation packet.
+    uint32_t lost
+    int64_t sent
+    # ^ Bytes since the last synchronisation packet; the next field is instructions.
+    int64_t retired
+    uint8_t predictor[512]
+    uint32_t cache[64]
+
 ctypedef struct Block:
     # ^ A trigger block: two address comparators, one data comparator, a counter.
     uint32_t control
@@ -114,6 +174,10 @@ ctypedef struct TraceUnit:
     int32_t exists
     int32_t cycle_accurate
     int32_t all_targets
+    int32_t etrace
+    # ^ The unit makes packets of E-Trace.
+    uint32_t etrace_options
+    int32_t etrace_timed
     int32_t period
     # ^ Bytes between a head and the next A-sync.
     int64_t depth
@@ -369,6 +433,8 @@ ctypedef struct Hart:
 
     Account account
     Traced traced
+    Encoder* encoder
+    # ^ NULL: the trace unit does not make packets of E-Trace.
 
 ctypedef struct Clock:
     int64_t tick

@@ -14,6 +14,8 @@ from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from .architecture cimport *
+from .etrace cimport encode_retired, encode_trap, stop_encoder, watch_encoder_turn
+from .port cimport fill, fits, have_room, id_of, keep_byte
 from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
 
 cdef enum:  # Attention
@@ -63,47 +65,7 @@ cdef inline void out_byte(Machine* m, TraceUnit* u, uint8_t byte) noexcept nogil
     if u.column == COLUMNS:
         u.column = 0
     u.length += 1
-    if not u.ring:
-        u.bytes[u.size] = byte
-        u.size += 1
-        return
-    if u.after == 0:
-        return
-    if u.after > 0:
-        u.after -= 1
-    u.bytes[u.written % u.ring] = byte
-    u.written += 1
-
-
-cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nogil:
-    """Return whether ``bytes`` more bytes can be kept on the receiving side of the port, enlarging the memory if necessary."""
-    cdef uint8_t* larger
-    cdef int64_t room
-    if u.ring or u.size + bytes <= u.room:
-        return True
-    room = u.room * 2 if u.room else 1 << 16
-    larger = <uint8_t*>realloc(u.bytes, room)
-    if larger == NULL:
-        m.stop = -1
-        return False
-    u.bytes = larger
-    u.room = room
-    return True
-
-
-cdef inline bint fits(Core* c, int64_t bytes) noexcept nogil:
-    """Return whether the FIFO has room now, after removing what has left it since the last call."""
-    cdef TraceUnit* u = &c.unit
-    if not u.port:
-        return True
-    u.level = max(0, u.level - (c.cycle - u.level_at) * u.port)
-    u.level_at = c.cycle
-    return u.level + 8 * bytes <= u.depth
-
-
-cdef inline void fill(TraceUnit* u, int64_t bytes) noexcept nogil:
-    u.level += 8 * bytes
-    u.left -= bytes
+    keep_byte(u, byte)
 
 
 cdef inline int put_varint(uint8_t* at, uint64_t value) noexcept nogil:
@@ -215,7 +177,7 @@ cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept no
     """Report that the instruction at the address is not the program's. This packet is never lost, to keep decoding correct."""
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[8]
-    if not u.exists:
+    if not u.exists or u.etrace:
         return
     if not u.number:
         send_head(m, c, c.cycle, m.now, False)
@@ -401,11 +363,6 @@ cdef inline void add_not_taken(Machine* m, Core* c, Hart* h) noexcept nogil:
     hold_byte(m, c, h, 0x82 | executed << 3)
 
 
-cdef inline uint32_t id_of(Hart* h) noexcept nogil:
-    """Return the id of the software thread that the hart runs; 0 if the machine knows none."""
-    return h.thread.id if h.thread != NULL and h.thread.block else 0
-
-
 cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t told) noexcept nogil:
     """Send a branch address: the low bits that have changed since the last address; type, cause and thread if they changed."""
     cdef Traced* t = &h.traced
@@ -531,7 +488,9 @@ cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept n
 cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Stop tracing the hart."""
     cdef uint8_t bytes[1]
-    if h.traced.on:
+    if c.unit.etrace:
+        stop_encoder(m, c, h)
+    elif h.traced.on:
         flush(m, c, h)
     if h.traced.on:
         bytes[0] = TRACE_OFF
@@ -575,17 +534,18 @@ cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[2]
     cdef int n = 0
-    if not u.number:
-        send_head(m, c, c.cycle, m.now, False)
-    if h.traced.on:
-        flush(m, c, h)
-        send_group(m, c, h)
-    if u.thread != h.slot:
-        bytes[0] = <uint8_t>(SELECT | h.slot << 4)
-        u.thread = h.slot
-        n = 1
-    bytes[n] = TRIGGER
-    send(m, u, bytes, n + 1)
+    if not u.etrace:
+        if not u.number:
+            send_head(m, c, c.cycle, m.now, False)
+        if h.traced.on:
+            flush(m, c, h)
+            send_group(m, c, h)
+        if u.thread != h.slot:
+            bytes[0] = <uint8_t>(SELECT | h.slot << 4)
+            u.thread = h.slot
+            n = 1
+        bytes[n] = TRIGGER
+        send(m, u, bytes, n + 1)
     if u.ring and u.after < 0:
         u.after = u.kept
 
@@ -712,6 +672,9 @@ cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
     cdef TraceUnit* u = &c.unit
     if not h.attention & TRACED or h.traced.wanted != TRACE_WANTED:
         return
+    if u.etrace:
+        watch_encoder_turn(m, c, h)
+        return
     if u.left <= 0 and fits(c, LARGEST_HEAD):
         send_head(m, c, c.cycle, m.now, False)
     if not h.traced.on:
@@ -746,6 +709,9 @@ cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_
             count_event(c, h, TAKEN)
     if not t.on:
         return
+    if c.unit.etrace:
+        encode_retired(m, c, h, d, pc, next, taken)
+        return
     if BEQ <= operation <= BGEU and not taken:
         add_not_taken(m, c, h)
         return
@@ -765,5 +731,9 @@ cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept 
         log(m, h, h.free, m.unit, pc, TRAPS)
     if unlikely(c.unit.window != 0):
         count_event(c, h, TRAPPED_ENTRIES)
-    if h.traced.on:
+    if not h.traced.on:
+        return
+    if c.unit.etrace:
+        encode_trap(m, c, h, pc)
+    else:
         tell_branch(m, c, h, h.pc, (TRAP_INTERRUPT if h.mcause >> 31 else TRAP_EXCEPTION) << 1 | (h.mcause & 15) << 3)

@@ -10,6 +10,7 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ from headway.binary.lines import LineTable
 from headway.errors import HeadwayError
 from headway.files import read_file
 
-__all__ = ["TracedImage"]
+__all__ = ["ARM", "RISCV", "TracedImage"]
 
 _MAX_FILE = 1 << 30
 _MAX_SYMBOLS = 1 << 21
 _LONGEST_NAME = 256
 _LINE = re.compile(rb"([0-9a-fA-F]{8,16}) ([a-zA-Z]) (\S+)")
-_MACHINES = {("EM_ARM", 32), ("EM_AARCH64", 64)}
+ARM = frozenset({("EM_ARM", 32), ("EM_AARCH64", 64)})
+RISCV = frozenset({("EM_RISCV", 32), ("EM_RISCV", 64)})
+"""Machines of ELF files, with the bits of their addresses."""
 _AFTER = 1 << 16
 """The largest distance, in bytes, from a symbol without a size to an address that belongs to it."""
 
@@ -35,7 +38,9 @@ _AFTER = 1 << 16
 class TracedImage:
     """Segments of memory and symbols. Where several overlap, the one that was added first holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: frozenset[tuple[str, int]] = ARM) -> None:
+        """Make an empty memory, for ELF files of these machines."""
+        self._machines = machines
         self._segments: list[tuple[int, bytes]] = []
         self._symbols: dict[int, tuple[str, int]] = {}
         self._starts: list[int] | None = None
@@ -77,9 +82,22 @@ class TracedImage:
         name, size = self._symbols[start]
         return name if address < start + (size or _AFTER) else ""
 
+    @property
+    def functions(self) -> tuple[tuple[int, int, str], ...]:
+        """The functions (start, end, name) in order, none inside another."""
+        found: list[tuple[int, int, str]] = []
+        starts = sorted(self._symbols)
+        for start, after in pairwise([*starts, 1 << 64]):
+            name, size = self._symbols[start]
+            found.append((start, min(start + (size or _AFTER), after), name))
+        return tuple(found)
+
     def line(self, address: int) -> str:
         """Return ``file:line`` of the source, or ""."""
         return next((found for lines in self._lines if (found := lines.at(address))), "")
+
+    at = line
+    """The same, by the name that `headway.binary.lines.LineTable` has for it."""
 
     def add_symbols(self, symbols: Iterable[tuple[int, int, str]]) -> None:
         """Add symbols (address, size, name); a size of 0 means unknown."""
@@ -114,8 +132,9 @@ class TracedImage:
     def _add_elf(self, data: bytes, name: str) -> None:
         try:
             elf = ELFFile(io.BytesIO(data))
-            if (elf["e_machine"], elf.elfclass) not in _MACHINES or not elf.little_endian:
-                raise HeadwayError(f"{name} is not a program for a little-endian ARM: give the one that ran")
+            of = "RISC-V" if self._machines == RISCV else "ARM"
+            if (elf["e_machine"], elf.elfclass) not in self._machines or not elf.little_endian:
+                raise HeadwayError(f"{name} is not a program for a little-endian {of}: give the one that ran")
             for index in range(min(elf.num_segments(), 1024)):
                 header = elf.get_segment(index).header
                 if header["p_type"] == "PT_LOAD" and header["p_filesz"]:

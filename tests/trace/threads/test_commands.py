@@ -341,7 +341,7 @@ def test_what_is_documented_works_on_the_trace_that_comes_with_headway(command: 
         (b"", "is empty"),
         (b"text", "neither a trace"),
         (b"HWTRACE\x02", "does not describe its machine"),
-        (b"HWTRACE\x03" + bytes(20), "version 3"),
+        (b"HWTRACE\x04" + bytes(20), "version 4"),
         (b"HWTRACE\x02\xff\x02\x00\x00\x00{}", "missing or impossible"),
         (b"HWTRACE\x02\xff\x02\x00\x00\x00{", "no JSON"),
     ],

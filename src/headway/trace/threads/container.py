@@ -1,9 +1,10 @@
 """Trace files of the machine (``.hwt``): each core's stream, the machine's shape, and the digest of the program.
 
 A file begins with eight bytes (``HWTRACE`` and a version). Chunks follow: a number of one byte, a length of four bytes
-(little-endian), and that many bytes. Chunk 0xFF comes first and describes the machine in JSON. Chunks 0 to 15 are bytes
-of that core's stream, in order. Chunk 0xFE, which is empty, comes last; a file without it is truncated. Files are
-untrusted: every value is checked before it is used.
+(little-endian), and that many bytes. Chunk 0xFF comes first and describes the machine in JSON. In version 3 chunk 0xFD
+follows, with the parameters of E-Trace in JSON. Chunks 0 to 15 are bytes of that core's stream, in order. Chunk 0xFE,
+which is empty, comes last; a file without it is truncated. Files are untrusted: every value is checked before it is
+used.
 """
 
 from __future__ import annotations
@@ -12,19 +13,32 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from headway.errors import HeadwayError
 from headway.files import open_file
 
-__all__ = ["COUNTED", "MAGIC", "NOT_COUNTED", "SOURCES", "MachineShape", "TraceFile", "TraceFileWriter", "digest_of"]
+__all__ = [
+    "COUNTED",
+    "ETRACE_MAGIC",
+    "MAGIC",
+    "NOT_COUNTED",
+    "SOURCES",
+    "MachineShape",
+    "TraceFile",
+    "TraceFileWriter",
+    "digest_of",
+    "has_etrace",
+]
 
 MAGIC = b"HWTRACE\x02"
+"""The first bytes of a trace file; the last of them is the version. `ETRACE_MAGIC` is that of one with E-Trace."""
+ETRACE_MAGIC = b"HWTRACE\x03"
 _CHUNK = struct.Struct("<BI")
-_DESCRIPTION, _END = 0xFF, 0xFE
+_DESCRIPTION, _END, _ETRACE = 0xFF, 0xFE, 0xFD
 _MAX_DESCRIPTION = 1 << 16
 _MAX_CHUNK = 1 << 24
 _PIECE = 1 << 20
@@ -81,14 +95,24 @@ def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
     return found.hexdigest()
 
 
+def has_etrace(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a trace file whose streams are of E-Trace."""
+    with open_file(path, "a trace") as stream:
+        return stream.read(len(ETRACE_MAGIC)) == ETRACE_MAGIC
+
+
 class TraceFileWriter:
     """A writer of a trace file. Its methods raise HeadwayError if writing fails."""
 
-    def __init__(self, stream: BinaryIO, shape: MachineShape) -> None:
+    def __init__(self, stream: BinaryIO, shape: MachineShape, etrace: Mapping[str, Any] | None = None) -> None:
+        """Begin a file; ``etrace``: the parameters, if its streams are of E-Trace."""
         self._stream = stream
         described = {f.name: getattr(shape, f.name) for f in fields(shape) if getattr(shape, f.name) != f.default}
         text = json.dumps(described).encode()
-        self._write(MAGIC + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
+        self._write((MAGIC if etrace is None else ETRACE_MAGIC) + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
+        if etrace is not None:
+            text = json.dumps(etrace).encode()
+            self._write(_CHUNK.pack(_ETRACE, len(text)) + text)
 
     def add(self, core: int, data: bytes) -> None:
         """Write more bytes of a core's stream."""
@@ -122,6 +146,8 @@ class TraceFile:
         self._name = ascii(self._path)
         self._places: dict[int, list[tuple[int, int]]] = {}
         self.complete = False
+        self.etrace: dict[str, Any] | None = None
+        """The parameters of E-Trace; None: the streams are of the machine's own format."""
         with open_file(self._path, "a trace file (.hwt)") as stream:
             try:
                 self._size = os.fstat(stream.fileno()).st_size
@@ -157,19 +183,29 @@ class TraceFile:
         if magic[:-1] != MAGIC[:-1]:
             what = "is empty" if not magic else "is not a trace of the machine"
             raise HeadwayError(f"{self._name} {what}: give what headway machine run --trace wrote")
-        if magic != MAGIC:
+        if magic not in (MAGIC, ETRACE_MAGIC):
             raise HeadwayError(
-                f"{self._name} is of version {magic[-1]}, this headway reads {MAGIC[-1]}: trace it again"
+                f"{self._name} is of version {magic[-1]}, this headway reads {MAGIC[-1]} and {ETRACE_MAGIC[-1]}: "
+                "trace it again"
             )
+        shape = self._shape(self._json(stream, _DESCRIPTION, "its machine"))
+        if magic == ETRACE_MAGIC:
+            found = self._json(stream, _ETRACE, "its E-Trace")
+            if not isinstance(found, dict):
+                raise self._damaged("the parameters of its E-Trace are missing")
+            self.etrace = found
+        return shape
+
+    def _json(self, stream: BinaryIO, chunk: int, of: str) -> object:
         head = stream.read(_CHUNK.size)
         number, size = _CHUNK.unpack(head) if len(head) == _CHUNK.size else (0, 0)
-        if number != _DESCRIPTION or size > _MAX_DESCRIPTION:
-            raise self._damaged("it does not describe its machine")
+        if number != chunk or size > _MAX_DESCRIPTION:
+            raise self._damaged(f"it does not describe {of}")
         try:
-            found = json.loads(stream.read(size))
+            found: object = json.loads(stream.read(size))
         except (ValueError, RecursionError):
-            raise self._damaged("the description of its machine is no JSON") from None
-        return self._shape(found)
+            raise self._damaged(f"the description of {of} is no JSON") from None
+        return found
 
     def _shape(self, found: object) -> MachineShape:
         values = found if isinstance(found, dict) else {}

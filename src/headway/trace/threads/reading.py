@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from headway.binary.lines import LineTable
 from headway.errors import HeadwayError
 
 from ._flow import ThreadDecoder, ThreadRows, count_packets
@@ -88,13 +88,20 @@ _LOCATED = bytes([32, 34, 35, 36, 39])
 _PADDED = [STATES.get(code, f"unknown.{code}").encode() for code in range(256)]
 
 
+class SourceLines(Protocol):
+    """What knows the source of an address."""
+
+    def at(self, address: int) -> str:
+        """Return ``file:line`` of the source, or ""."""
+
+
 @dataclass(frozen=True, slots=True)
 class TracedProgram:
     """A program: ``segments`` (address, bytes) in order, ``functions`` (start, end, name) by start, source lines."""
 
     segments: tuple[tuple[int, bytes], ...]
     functions: tuple[tuple[int, int, str], ...] = ()
-    lines: LineTable | None = None
+    lines: SourceLines | None = None
 
     def symbol(self, address: int) -> str:
         """Return the function that contains an address, or ""."""

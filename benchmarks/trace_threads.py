@@ -8,6 +8,7 @@ trace is damaged.
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +25,15 @@ from .common import heading, load, table
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "strict", False))
+BASELINE = dict.fromkeys(("implicit_return", "sequential_jump", "branch_prediction", "jump_target_cache"), False)
+FORMATS: dict[str, TraceUnitConfig] = {
+    "own": TraceUnitConfig(enabled=True),
+    "own, without cycles": TraceUnitConfig(enabled=True, cycle_accurate=False),
+    "E-Trace, no modes": TraceUnitConfig(enabled=True, format="etrace", cycle_accurate=False, **BASELINE),
+    "E-Trace": TraceUnitConfig(enabled=True, format="etrace", cycle_accurate=False),
+    "E-Trace, times": TraceUnitConfig(enabled=True, format="etrace"),
+}
+"""Formats that are compared on one core with one thread."""
 MAX = 20_000_000
 ROUNDS = 20
 FAST = "six-threads"
@@ -71,6 +81,26 @@ def _density() -> list[Sequence[str]]:
             figures.append(f"{8 * size / instructions:.2f}")
         rows.append((path.stem, *figures))
     rows.append(("all", *(f"{8 * size / instructions:.2f}" for size, instructions in totals)))
+    return rows
+
+
+def _formats(paths: Sequence[Path]) -> list[Sequence[str]]:
+    """Return bits per instruction of each program in each format."""
+    rows: list[Sequence[str]] = []
+    totals = [[0, 0] for _ in FORMATS]
+    for path in paths:
+        image, figures, instructions = MachineImage.load(path), [], 0
+        base = _config(path.stem, 1, "strict") if path.stem in programs() else Config()
+        for total, unit in zip(totals, FORMATS.values(), strict=True):
+            processor, _ = _run(replace(base, trace=unit), image)
+            processor.end_trace()
+            size, instructions = len(processor.trace(0)), processor.instructions
+            total[0] += size
+            total[1] += instructions
+            figures.append(f"{8 * size / instructions:.3f}")
+        rows.append((path.stem, f"{instructions:,}", *figures))
+    all_ = f"{totals[0][1]:,}"
+    rows.append(("all", all_, *(f"{8 * size / instructions:.3f}" for size, instructions in totals)))
     return rows
 
 
@@ -160,11 +190,18 @@ def _damage() -> list[Sequence[str]]:
     return rows
 
 
+def _programs(folders: Sequence[str]) -> list[Path]:
+    """Return the programs of these folders, or those that come with the machine."""
+    return sorted(path for folder in folders or [EXAMPLES] for path in Path(folder).glob("*.elf"))
+
+
 def main() -> None:
     """Print the tables."""
     print(f"\n## Traces of the machine\n\n{heading()} ({load()})\n")
     shapes = ["1 × 1", "1 × 6 strict", "1 × 6 skip", "1 × 6 strict, without cycles"]
     print(table(["bits per instruction", *shapes], _density()))
+    print()
+    print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs(sys.argv[1:]))))
     titles = [FAST, "simulated, M/s", "traced, M/s", "packets, MB/s", "decoded, M instructions/s"]
     print()
     print(table(titles, _speed()))

@@ -34,8 +34,8 @@ def answers(path: str) -> bool:
     if not os.path.isfile(path):
         return False
     with open_file(path, "a trace") as stream:
-        found = stream.read(len(MAGIC) - 1)
-    if found == MAGIC[:-1]:
+        found = stream.read(len(MAGIC))
+    if found == MAGIC:
         return True
     what = (
         "is neither a trace of the machine (.hwt), perf.data, Intel PT nor a snapshot folder" if found else "is empty"

@@ -96,6 +96,11 @@ ctypedef struct Traced:
     # ^ The cycle up to which packets already tell its sleep.
     int32_t asleep
     # ^ The state from which it was woken.
+    uint64_t outcomes
+    # ^ Without cycles: what waypoints did that no packet has told yet, the oldest in bit 0; the next field is how many.
+    uint32_t outcomes_count
+    uint32_t steps
+    # ^ Instructions since the last waypoint.
     uint8_t group[48]
     int32_t length
 

@@ -222,6 +222,8 @@ cdef inline void lose(Core* c, Hart* h) noexcept nogil:
     h.traced.executed = 0
     h.traced.stalled = 0
     h.traced.single = 4
+    h.traced.outcomes_count = h.traced.steps = 0
+    h.traced.outcomes = 0
     c.unit.groups_lost += 1
 
 
@@ -316,8 +318,67 @@ cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
         hold(m, c, h, bytes, 5)
 
 
+cdef inline void tell_outcomes(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Send what waypoints did, in a trace without cycles."""
+    cdef Traced* t = &h.traced
+    cdef uint64_t outcomes = t.outcomes
+    cdef uint32_t count = t.outcomes_count, few
+    cdef uint8_t bytes[10]
+    cdef int n = 1, i
+    t.outcomes = 0
+    t.outcomes_count = 0
+    if count > 10:
+        bytes[0] = OUTCOMES
+        if count < 64:
+            bytes[0] = OUTCOMES_FEW
+            bytes[1] = <uint8_t>count
+            n = 2
+        for i in range(<int>(count + 7) // 8):
+            bytes[n] = <uint8_t>(outcomes >> 8 * i)
+            n += 1
+        hold(m, c, h, bytes, n)
+        return
+    while count and t.on:
+        few = min(count, 5)
+        hold_byte(m, c, h, 0x80 | (<uint32_t>(outcomes & ((1u << few) - 1)) | 1u << few) << 1)
+        outcomes >>= few
+        count -= few
+
+
+cdef inline void tell_steps(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Send how many instructions there were after the last waypoint, in a trace without cycles."""
+    cdef Traced* t = &h.traced
+    cdef uint8_t bytes[8]
+    cdef uint32_t steps = t.steps
+    tell_outcomes(m, c, h)
+    t.steps = 0
+    if steps and t.on:
+        bytes[0] = STEPS
+        hold(m, c, h, bytes, 1 + put_varint(bytes + 1, steps))
+
+
+cdef inline void add_outcome(Machine* m, Core* c, Hart* h, bint taken) noexcept nogil:
+    """Add a waypoint of a trace without cycles: a branch, or an indirect jump that went where a decoder expects."""
+    cdef Traced* t = &h.traced
+    t.steps = 0
+    t.outcomes |= <uint64_t>taken << t.outcomes_count
+    t.outcomes_count += 1
+    if t.outcomes_count == 64:
+        tell_outcomes(m, c, h)
+
+
+cdef inline void add_step(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Add an instruction of a trace without cycles that is no waypoint."""
+    h.traced.steps += 1
+    if h.traced.steps == MOST_STEPS:
+        tell_steps(m, c, h)
+
+
 cdef inline void flush(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Put every atom so far into a packet."""
+    if not c.unit.cycle_accurate:
+        tell_steps(m, c, h)
+        return
     if h.traced.stalled:
         tell_stall(m, c, h)
     tell_single(m, c, h)
@@ -370,7 +431,12 @@ cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uin
     cdef uint32_t value = address >> 1, changed = value ^ t.base >> 1, id = id_of(h)
     cdef bint says = told != t.told or id != t.id
     cdef int n = 1, i
-    flush(m, c, h)
+    if not c.unit.cycle_accurate and not told:
+        # The jump is the next waypoint.
+        tell_outcomes(m, c, h)
+        t.steps = 0
+    else:
+        flush(m, c, h)
     if not t.on:
         return
     while n < 5 and (says or changed >> (7 * n - 1)):
@@ -414,6 +480,8 @@ cdef inline void forget_history(Hart* h) noexcept nogil:
     t.executed = 0
     t.stalled = 0
     t.single = 4
+    t.outcomes = 0
+    t.outcomes_count = t.steps = 0
     memset(t.short_stalls, 0xFF, sizeof(t.short_stalls))
 
 
@@ -693,6 +761,8 @@ cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
     t.target = next
     if expected != next or c.unit.all_targets:
         tell_branch(m, c, h, next, JUMP)
+    elif not c.unit.cycle_accurate:
+        add_outcome(m, c, h, True)
 
 
 cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
@@ -712,10 +782,16 @@ cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_
     if c.unit.etrace:
         encode_retired(m, c, h, d, pc, next, taken)
         return
-    if BEQ <= operation <= BGEU and not taken:
+    if not c.unit.cycle_accurate:
+        if BEQ <= operation <= BGEU:
+            add_outcome(m, c, h, taken)
+        elif operation != JALR and operation != MRET:
+            add_step(m, c, h)
+    elif BEQ <= operation <= BGEU and not taken:
         add_not_taken(m, c, h)
         return
-    add_executed(m, c, h)
+    else:
+        add_executed(m, c, h)
     if operation == JALR or operation == MRET:
         tell_target(m, c, h, d, next)
     if (operation == JAL or operation == JALR) and is_link(d.rd):

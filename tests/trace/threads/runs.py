@@ -27,7 +27,7 @@ class Run:
     """What the trace units wrote, and what is true."""
 
     config: Config
-    image: MachineImage
+    program: list[tuple[int, bytes]]
     streams: list[bytes]
     log: dict[int, list[Stretch]]
     """By hart."""
@@ -40,11 +40,12 @@ class Run:
 
     def decoder(self, *, stalls: bool = True) -> ThreadDecoder:
         return ThreadDecoder(
-            [(segment.address, segment.data) for segment in self.image.segments],
+            self.program,
             threads=self.config.threads,
             strict=self.config.issue == "strict",
             cycle_accurate=self.config.trace.cycle_accurate,
             stalls=stalls,
+            waypoints=not self.config.trace.cycle_accurate,
         )
 
     def decode(self, core: int, data: bytes | None = None, cuts: Sequence[int] = ()) -> tuple[list[Row], ThreadDecoder]:
@@ -77,8 +78,13 @@ def run(config: Config, image: MachineImage, cycles: int) -> Run:
     processor = MachineProcessor(config)
     for segment in image.segments:
         processor.write(segment.address, segment.data)
-    processor.log()
     processor.start(image.entry, image.tohost)
+    return run_started(processor, config, [(segment.address, segment.data) for segment in image.segments], cycles)
+
+
+def run_started(processor: MachineProcessor, config: Config, program: list[tuple[int, bytes]], cycles: int) -> Run:
+    """So many ticks of what has been started, or to its end, without a host."""
+    processor.log()
     processor.run(cycles)
     processor.end_trace()
     log: dict[int, list[Stretch]] = {hart: [] for hart in range(config.harts)}
@@ -86,7 +92,7 @@ def run(config: Config, image: MachineImage, cycles: int) -> Run:
         log[hart].append((cycle, length, address, what))
     streams = [processor.trace(core) for core in range(config.cores)]
     truth = {hart: joined(stretches) for hart, stretches in log.items()}
-    return Run(config, image, streams, truth, processor.instructions, processor.losses["trace_groups"])
+    return Run(config, program, streams, truth, processor.instructions, processor.losses["trace_groups"])
 
 
 def joined(stretches: Iterable[Stretch]) -> list[Stretch]:

@@ -88,11 +88,11 @@ def test_a_damaged_file_is_one_sentence_or_readable(folder: Path, at: int, value
     [
         (b"", "is empty"),
         (b"\x7fELF" + bytes(60), "not a trace of the machine"),
-        (MAGIC[:-1] + b"\x01" + bytes(20), "version 1, this headway reads 2"),
-        (MAGIC, "does not describe its machine"),
-        (MAGIC + b"\xff\x02\0\0\0{]", "no JSON"),
-        (MAGIC + b"\xff\x02\0\0\0{}", "cores"),
-        (MAGIC + b"\xff\xff\xff\xff\x7f", "does not describe its machine"),
+        (MAGIC + b"\x01" + bytes(20), "version 1, this headway reads 2"),
+        (MAGIC + b"\x02", "does not describe its machine"),
+        (MAGIC + b"\x02\xff\x02\0\0\0{]", "no JSON"),
+        (MAGIC + b"\x02\xff\x02\0\0\0{}", "cores"),
+        (MAGIC + b"\x02\xff\xff\xff\xff\x7f", "does not describe its machine"),
     ],
 )
 def test_what_is_no_trace_is_said_to_be_none(tmp_path: Path, data: bytes, says: str) -> None:

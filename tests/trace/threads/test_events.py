@@ -43,11 +43,7 @@ def executed(ran: Run) -> list[int]:
 
 def ran_at(ran: Run, address: int) -> int:
     """The instruction there."""
-    (data,) = (
-        part.data[address - part.address :][:4]
-        for part in ran.image.segments
-        if address - part.address in range(part.size)
-    )
+    (data,) = (part[address - start :][:4] for start, part in ran.program if address - start in range(len(part)))
     return int.from_bytes(data, "little")
 
 

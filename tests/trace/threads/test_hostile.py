@@ -38,6 +38,38 @@ def trace(path: Path, streams: dict[int, bytes], *, threads: int = 6) -> Trace:
     return Trace(TraceFile(path / "a.hwt"), PROGRAM)
 
 
+def test_an_old_trace_without_cycles_has_an_atom_for_each_instruction(tmp_path: Path) -> None:
+    shape = MachineShape(1, 1, True, False, 1024, digest_of(PROGRAM.segments), "nops")
+    end = varint(0) + varint(0) + ENDS
+    packets = head() + b"\x70\xa0\x80" + word(7) + word(START | 1) + b"\x90"
+    with (tmp_path / "a.hwt").open("wb") as stream:
+        writer = TraceFileWriter(stream, shape)
+        writer.add(0, framed([(0, packets), (1, end), (2, end)]))
+        writer.close()
+        stream.seek(7)
+        stream.write(b"\x02")
+    opened = Trace(TraceFile(tmp_path / "a.hwt"), PROGRAM)
+    assert sum(rows.counts().get(16, 0) for rows in opened.rows(0)) == 3
+    assert opened.statistics(0).contradictions == 0
+
+
+def test_packets_of_few_bytes_that_stand_for_many_instructions_are_decoded_in_parts(tmp_path: Path) -> None:
+    # A branch to itself, and 64 times taken: 2,000 such packets.
+    loop = TracedProgram(((START, word(0x63)),))
+    shape = MachineShape(1, 1, True, False, 1024, digest_of(loop.segments), "loop")
+    packets = head() + b"\x70\xa0\x80" + word(7) + word(START | 1) + (b"\x02" + b"\xff" * 8) * 2000
+    end = varint(0) + varint(0) + ENDS
+    with (tmp_path / "a.hwt").open("wb") as stream:
+        writer = TraceFileWriter(stream, shape)
+        writer.add(0, framed([(0, packets), (1, end), (2, end)]))
+        writer.close()
+    opened = Trace(TraceFile(tmp_path / "a.hwt"), loop)
+    sizes = [len(rows) for rows in opened.rows(0)]
+    assert sum(sizes) == 128_001, "with the gap before the first"
+    assert max(sizes) < 100_000
+    assert opened.statistics(0).contradictions == 0
+
+
 def head(cycle: int = 0, tick: int = 0) -> bytes:
     return varint(cycle) + varint(tick) + CLOCK
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from random import Random
 from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine.assembler import RAM
 from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.examples import SHAPES, Shape, config_of, names
 from tests.machine.examples import program as example
 from tests.machine.programs import program
-from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, strayed, untrue
+from tests.machine.streams import bench
+from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, run_started, strayed, untrue
 
 from headway.machine.config import Config, TraceUnitConfig
 from headway.machine.image import MachineImage
@@ -52,6 +55,44 @@ def test_without_cycles_the_instructions_are_the_same() -> None:
             executed = [(row[3], row[5]) for row in rows if row[0] == thread and row[5] in (16, 17)]
             assert executed == [(address, what) for _, _, address, what in ran.log[thread] if what in (16, 17)]
     assert all(row[1] is None for row in uncounted.decode(0)[0] if row[5] < 32)
+
+
+@pytest.mark.parametrize("name", names())
+def test_without_cycles_every_instruction_is_decoded(name: str) -> None:
+    for shape in SHAPES[:3]:
+        check_uncounted(traced(name, shape, 60_000, cycle_accurate=False))
+
+
+def check_uncounted(ran: Run) -> None:
+    for core in range(ran.config.cores):
+        rows, decoder = ran.decode(core)
+        assert decoder.contradictions == 0
+        for thread in range(ran.config.threads):
+            executed = [(row[3], row[5]) for row in rows if row[0] == thread and row[5] in (16, 17)]
+            log = ran.log[core * ran.config.threads + thread]
+            assert executed == [(address, what) for _, _, address, what in log if what in (16, 17)]
+
+
+@given(seed=st.integers(0, 1 << 32), all_targets=st.booleans(), sync=st.integers(64, 2048))
+@settings(deadline=None)
+def test_without_cycles_random_programs_with_traps_are_decoded(seed: int, all_targets: bool, sync: int) -> None:
+    found = bench(
+        Random(seed),
+        trace=TraceUnitConfig(enabled=True, cycle_accurate=False, all_targets=all_targets, sync=sync),
+    )
+    check_uncounted(run_started(found.processor, found.config, [(RAM, found.processor.read(RAM, 0x1_0000))], 15_000))
+
+
+@pytest.mark.parametrize("code", [(jump(0),), (0x0000_0013, jump(-4))], ids=["self", "two"])
+def test_without_cycles_a_loop_without_a_branch_is_counted(code: tuple[int, ...]) -> None:
+    config = Config(trace=TraceUnitConfig(enabled=True, cycle_accurate=False))
+    check_uncounted(run(config, MachineImage.of(program(*code)), 30_000))
+
+
+def test_without_cycles_a_branch_takes_about_a_bit() -> None:
+    ran = traced("crc32", (1, 1, "strict"), cycle_accurate=False)
+    retired = sum(what in (16, 17) for _, _, _, what in ran.log[0])
+    assert 8 * len(ran.streams[0]) / retired < 0.25
 
 
 def test_sending_every_target_changes_nothing_but_the_size() -> None:

@@ -13,10 +13,10 @@ from libc.string cimport memcpy, memset
 
 from headway.riscv.decode cimport Decoded, decode_half, decode_word
 from headway.riscv.operations cimport BEQ, BGEU, FENCE_I, JAL, JALR, MRET, is_link
-from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK
+from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK
 from headway.trace.threads.packets cimport (
-    ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, SYNC, TRIGGERED, Packet,
-    packet_at,
+    ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, STEPPED, SYNC, TRIGGERED,
+    Packet, packet_at, packet_of,
 )
 
 __all__ = ["ThreadDecoder", "ThreadRows", "count_packets"]
@@ -43,6 +43,7 @@ cdef enum:  # Why
     CUT_OFF = 39
 
 cdef enum:
+    MANY = 1 << 16     # rows that are given at once
     LINKS = 1          # the instruction is a call
     RETURNS = 2
 
@@ -324,8 +325,11 @@ cdef class ThreadRows:
         return 0
 
 
-def count_packets(bytes data):
-    """Return the number of packets by kind in a whole segment; bytes that are no packet count as kind 0."""
+def count_packets(bytes data, bint waypoints=False):
+    """Return the number of packets by kind in a whole segment; bytes that are no packet count as kind 0.
+
+    ``waypoints``: it is of a trace without cycles that tells of waypoints only.
+    """
     cdef const uint8_t* p = data
     cdef const uint8_t* end = p + len(data)
     cdef int64_t counts[KINDS]
@@ -334,7 +338,7 @@ def count_packets(bytes data):
     memset(counts, 0, sizeof(counts))
     with nogil:
         while p < end:
-            n = packet_at(p, end, &packet)
+            n = packet_of(p, end, waypoints, &packet)
             if not n:
                 counts[NOISE] += end - p
                 break
@@ -357,7 +361,11 @@ cdef class ThreadDecoder:
     cdef State state
     cdef int threads
     cdef int64_t unit
-    cdef bint cycle_accurate, stalls
+    cdef bint cycle_accurate, stalls, waypoints
+    cdef bytes data            # of the segment that is being decoded
+    cdef Py_ssize_t at         # the next byte of it
+    cdef Py_ssize_t limit      # rows from which on the rest waits for `more`
+    cdef int64_t place         # and its place in the stream
     cdef ThreadRows rows
     cdef list clocks, windows, marks
     cdef int64_t begun, after, end
@@ -368,7 +376,7 @@ cdef class ThreadDecoder:
         memset(self.regions, 0, sizeof(self.regions))
         memset(&self.state, 0, sizeof(self.state))
 
-    def __init__(self, program, *, int threads, bint strict, bint cycle_accurate, bint stalls=False):
+    def __init__(self, program, *, int threads, bint strict, bint cycle_accurate, bint stalls=False, bint waypoints=False):
         cdef int i
         if self.rows is not None or not 1 <= threads <= MAX_THREADS:
             raise ValueError(threads)
@@ -376,7 +384,7 @@ cdef class ThreadDecoder:
             self.add_region(address, data)
         self.region = &self.regions[0]
         self.threads, self.unit = threads, threads if strict else 1
-        self.cycle_accurate, self.stalls = cycle_accurate, stalls
+        self.cycle_accurate, self.stalls, self.waypoints = cycle_accurate, stalls, waypoints
         self.rows = ThreadRows()
         self.clocks = []
         self.windows = []
@@ -638,9 +646,107 @@ cdef class ThreadDecoder:
 
     # --- packets ---
 
+    cdef Row* executed(self, int thread, Place* t, Code* code, int what) noexcept nogil:
+        """Add the instruction at the place, of a trace without cycles. Return NULL if there is no memory."""
+        cdef Row* r
+        if self.rows.size + 64 > self.rows.room and self.grow():
+            return NULL
+        r = &self.rows.data[self.rows.size]
+        self.rows.size += 1
+        r.cycle = -1
+        r.cycles = 0
+        r.address = t.last = t.address
+        r.id = t.id
+        r.thread = <uint8_t>thread
+        r.size = code.size
+        r.what = <uint8_t>what
+        r.unused = 0
+        return r
+
+    cdef bint grow(self) noexcept nogil:
+        """Make room for more rows. Return whether there is no memory."""
+        with gil:
+            try:
+                self.rows.need(MANY)
+            except MemoryError:
+                return True
+        return False
+
+    cdef Code* straight(self, int thread, Place* t, int most, bint all_of_them) noexcept nogil:
+        """Execute instructions that are no waypoints: up to the next waypoint, which is returned, or ``most`` of them.
+
+        Return NULL if that is not possible, and after all of them.
+        """
+        cdef Code* code
+        while True:
+            code = self.code_at(t.address)
+            if code == NULL or code.going >= ALTERED:
+                self.lose(t, CODE if code != NULL and code.going == ALTERED else IMAGE, False)
+                return NULL
+            if code.going == BRANCHING or code.going == INDIRECT:
+                if all_of_them:
+                    self.contradictions += 1
+                    self.lose(t, CONTRADICTION, False)
+                    return NULL
+                return code
+            if not most:
+                self.contradictions += 1
+                self.lose(t, CONTRADICTION, False)
+                return NULL
+            if self.executed(thread, t, code, EXECUTED) == NULL:
+                return NULL
+            most -= 1
+            if code.going == CALLING:
+                if code.links:
+                    t.returns[t.depth & 15] = t.address + code.size
+                    t.depth += 1
+                t.address = code.target
+            else:
+                t.address += code.size
+            if all_of_them and not most:
+                return NULL
+
+    cdef void steps(self, int thread, Place* t, int count) noexcept nogil:
+        """Execute as many instructions as there were since the last waypoint."""
+        if t.known:
+            self.straight(thread, t, count, True)
+
+    cdef bint leap(self, int thread, Place* t, Code* code) noexcept nogil:
+        """Execute the indirect jump at the place, and find where a decoder expects it to go."""
+        if self.executed(thread, t, code, EXECUTED) == NULL:
+            return False
+        t.expected = t.target
+        if code.links == RETURNS and t.depth:
+            t.depth -= 1
+            t.expected = t.returns[t.depth & 15]
+        elif code.links == RETURNS and t.shallow:
+            t.expected = NO_TARGET
+        elif code.links == LINKS:
+            t.returns[t.depth & 15] = t.address + code.size
+            t.depth += 1
+        return True
+
+    cdef void outcome(self, int thread, Place* t, bint taken) noexcept nogil:
+        """Execute up to the next waypoint, and the waypoint."""
+        cdef Code* code
+        if not t.known:
+            return
+        code = self.straight(thread, t, MOST_STEPS, False)
+        if code == NULL:
+            return
+        if code.going == BRANCHING:
+            if self.executed(thread, t, code, EXECUTED if taken else NOT_TAKEN) != NULL:
+                t.address = code.target if taken else t.address + code.size
+        elif not taken:
+            self.contradictions += 1
+            self.lose(t, CONTRADICTION, False)
+        elif self.leap(thread, t, code):
+            self.settle(t)
+
     cdef void branch(self, int thread, Place* t, Packet* p) noexcept nogil:
         cdef uint32_t mask = (<uint32_t>((<uint64_t>1 << p.bits) - 1)) << 1, address
         cdef bint trap
+        cdef Code* code
         address = p.value & mask | t.base & ~mask
         if p.told != 0xFFFFFFFFu:
             t.told = p.told
@@ -653,7 +759,14 @@ cdef class ThreadDecoder:
             t.cycle += 1
             t.since += 1
         else:
-            if t.known and not t.waiting:
+            if self.waypoints and t.known:
+                code = self.straight(thread, t, MOST_STEPS, False)
+                if code != NULL and code.going == INDIRECT:
+                    self.leap(thread, t, code)
+                elif code != NULL:
+                    self.contradictions += 1
+                    self.lose(t, CONTRADICTION, False)
+            elif t.known and not t.waiting:
                 self.contradictions += 1
             t.target = address
         if p.has_id:
@@ -714,17 +827,24 @@ cdef class ThreadDecoder:
         t.depth = 0
         memset(t.stalls, 0xFF, sizeof(t.stalls))
 
-    cdef int segment(self, const uint8_t* p, const uint8_t* end, int64_t offset) except -1:
-        """Decode all packets of a whole segment at that offset of the stream (exact to a few bytes, if it was mended)."""
+    cdef int segment(self, const uint8_t* p, const uint8_t* end) except -1:
+        """Decode packets of a whole segment (its places are exact to a few bytes, if it was mended), until there are many rows."""
         cdef State* s = &self.state
+        cdef const uint8_t* first = p
+        cdef int64_t offset = self.place
+        p += self.at
         cdef Packet packet
         cdef Place* t = NULL
         cdef long n
         cdef int i
         packet.count = packet.tick = packet.running = 0
         while p < end:
-            n = packet_at(p, end, &packet)
+            self.at, self.place = p - first, offset
+            if self.rows.size >= self.limit:
+                return 0
+            n = packet_of(p, end, self.waypoints, &packet)
             if not n:
+                self.at = end - first
                 # The trace unit sends no such bytes: this is another protocol, or another version of it.
                 self.contradictions += 1
                 self.lose_all(CONTRADICTION)
@@ -757,6 +877,7 @@ cdef class ThreadDecoder:
                 continue
             if packet.kind == SELECTION or packet.kind == SYNC or packet.kind == RESTART:
                 if packet.thread >= <uint32_t>self.threads:
+                    self.at = end - first
                     self.contradictions += 1
                     self.lose_all(CONTRADICTION)
                     return 0
@@ -768,12 +889,18 @@ cdef class ThreadDecoder:
                         self.lose(t, CODE, False)
                 continue
             if not s.selected:
+                self.at = end - first
                 self.contradictions += 1
                 self.lose_all(CONTRADICTION)
                 return 0
             t = &s.places[s.thread]
             if packet.kind == TRIGGERED:
                 self.mark(<int>s.thread, t)
+            elif packet.kind == ATOMS and self.waypoints:
+                for i in range(<int>packet.bits):
+                    self.outcome(<int>s.thread, t, packet.outcomes >> i & 1)
+            elif packet.kind == STEPPED:
+                self.steps(<int>s.thread, t, <int>packet.count)
             elif packet.kind == ATOMS:
                 self.atoms(<int>s.thread, t, packet.value)
             elif packet.kind == CYCLES:
@@ -788,6 +915,7 @@ cdef class ThreadDecoder:
                 if t.waiting:
                     self.settle(t)
                 self.lose(t, UNTRACED, True)
+        self.at = end - first
         return 0
 
     cdef int mark(self, int thread, Place* t) except -1:
@@ -826,9 +954,13 @@ cdef class ThreadDecoder:
         self.state.selected = 0
 
     def feed(self, segment):
-        """Decode one segment. Rows are added only for segments that are certain."""
+        """Decode one segment, or its beginning, if it stands for many rows: `more` decodes the rest.
+
+        Rows are added only for segments that are certain.
+        """
         cdef State* s = &self.state
-        cdef bytes data
+        while self.more():
+            pass
         if not segment.whole:
             if s.torn < 0:
                 s.torn = segment.offset
@@ -843,9 +975,18 @@ cdef class ThreadDecoder:
             s.begun = 2 if segment.number == 0 else 1
         s.number = <uint32_t>segment.number + 1
         s.cut = segment.cut
-        data = segment.data
+        self.data, self.at, self.place = segment.data, 0, segment.offset
+        self.limit = self.rows.size + MANY
         self.end = segment.end
-        self.segment(data, <const uint8_t*>data + len(data), segment.offset)
+        self.segment(self.data, <const uint8_t*>self.data + len(self.data))
+
+    def more(self):
+        """Decode more of the last segment, after the rows have been taken. Return whether there was more of it."""
+        if self.data is None or self.at >= len(self.data):
+            return False
+        self.limit = self.rows.size + MANY
+        self.segment(self.data, <const uint8_t*>self.data + len(self.data))
+        return True
 
     cdef void tear(self, int64_t offset) noexcept nogil:
         """Report that something is missing before that byte of the stream."""
@@ -865,7 +1006,10 @@ cdef class ThreadDecoder:
         cdef Packet packet
         cdef const uint8_t* p
         cdef bytes data
-        cdef bint closed = self.state.ended
+        cdef bint closed
+        while self.more():
+            pass
+        closed = self.state.ended
         self.rows.need(MAX_THREADS)
         self.begun = self.after = self.end
         if segment is not None:

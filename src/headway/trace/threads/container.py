@@ -2,9 +2,9 @@
 
 A file begins with eight bytes (``HWTRACE`` and a version). Chunks follow: a number of one byte, a length of four bytes
 (little-endian), and that many bytes. Chunk 0xFF comes first and describes the machine in JSON. In version 3 chunk 0xFD
-follows, with the parameters of E-Trace in JSON. Chunks 0 to 15 are bytes of that core's stream, in order. Chunk 0xFE,
-which is empty, comes last; a file without it is truncated. Files are untrusted: every value is checked before it is
-used.
+may follow, with the parameters of E-Trace in JSON. Chunks 0 to 15 are bytes of that core's stream, in order. Chunk
+0xFE, which is empty, comes last; a file without it is truncated. Files are untrusted: every value is checked before it
+is used.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from headway.files import open_file
 
 __all__ = [
     "COUNTED",
-    "ETRACE_MAGIC",
     "MAGIC",
     "NOT_COUNTED",
     "SOURCES",
+    "WAYPOINTS",
     "MachineShape",
     "TraceFile",
     "TraceFileWriter",
@@ -34,9 +34,10 @@ __all__ = [
     "has_etrace",
 ]
 
-MAGIC = b"HWTRACE\x02"
-"""The first bytes of a trace file; the last of them is the version. `ETRACE_MAGIC` is that of one with E-Trace."""
-ETRACE_MAGIC = b"HWTRACE\x03"
+MAGIC = b"HWTRACE"
+"""The first bytes of a trace file. The next one is the version."""
+_OLDEST, WAYPOINTS = 2, 3
+"""The versions that are read. From `WAYPOINTS` on a trace without cycles tells of waypoints only, or is of E-Trace."""
 _CHUNK = struct.Struct("<BI")
 _DESCRIPTION, _END, _ETRACE = 0xFF, 0xFE, 0xFD
 _MAX_DESCRIPTION = 1 << 16
@@ -98,7 +99,14 @@ def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
 def has_etrace(path: str | os.PathLike[str]) -> bool:
     """Return whether a file is a trace file whose streams are of E-Trace."""
     with open_file(path, "a trace") as stream:
-        return stream.read(len(ETRACE_MAGIC)) == ETRACE_MAGIC
+        head = stream.read(len(MAGIC) + 1 + _CHUNK.size)
+        if head[: len(MAGIC) + 1] != MAGIC + bytes([WAYPOINTS]) or len(head) < len(MAGIC) + 1 + _CHUNK.size:
+            return False
+        size = _CHUNK.unpack(head[-_CHUNK.size :])[1]
+        if size > _MAX_DESCRIPTION:
+            return False
+        stream.read(size)
+        return stream.read(1) == bytes([_ETRACE])
 
 
 class TraceFileWriter:
@@ -109,7 +117,8 @@ class TraceFileWriter:
         self._stream = stream
         described = {f.name: getattr(shape, f.name) for f in fields(shape) if getattr(shape, f.name) != f.default}
         text = json.dumps(described).encode()
-        self._write((MAGIC if etrace is None else ETRACE_MAGIC) + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
+        version = _OLDEST if etrace is None and shape.cycle_accurate else WAYPOINTS
+        self._write(MAGIC + bytes([version]) + _CHUNK.pack(_DESCRIPTION, len(text)) + text)
         if etrace is not None:
             text = json.dumps(etrace).encode()
             self._write(_CHUNK.pack(_ETRACE, len(text)) + text)
@@ -146,6 +155,7 @@ class TraceFile:
         self._name = ascii(self._path)
         self._places: dict[int, list[tuple[int, int]]] = {}
         self.complete = False
+        self.version = 0
         self.etrace: dict[str, Any] | None = None
         """The parameters of E-Trace; None: the streams are of the machine's own format."""
         with open_file(self._path, "a trace file (.hwt)") as stream:
@@ -180,16 +190,20 @@ class TraceFile:
 
     def _description(self, stream: BinaryIO) -> MachineShape:
         magic = stream.read(len(MAGIC))
-        if magic[:-1] != MAGIC[:-1]:
+        if magic != MAGIC:
             what = "is empty" if not magic else "is not a trace of the machine"
             raise HeadwayError(f"{self._name} {what}: give what headway machine run --trace wrote")
-        if magic not in (MAGIC, ETRACE_MAGIC):
+        self.version = int.from_bytes(stream.read(1), "little")
+        if not _OLDEST <= self.version <= WAYPOINTS:
             raise HeadwayError(
-                f"{self._name} is of version {magic[-1]}, this headway reads {MAGIC[-1]} and {ETRACE_MAGIC[-1]}: "
+                f"{self._name} is of version {self.version}, this headway reads {_OLDEST} and {WAYPOINTS}: "
                 "trace it again"
             )
         shape = self._shape(self._json(stream, _DESCRIPTION, "its machine"))
-        if magic == ETRACE_MAGIC:
+        at = stream.tell()
+        following = stream.read(1)
+        stream.seek(at)
+        if self.version >= WAYPOINTS and following == bytes([_ETRACE]):
             found = self._json(stream, _ETRACE, "its E-Trace")
             if not isinstance(found, dict):
                 raise self._damaged("the parameters of its E-Trace are missing")

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from .protocol cimport (
-    ALIGN, CHECK, CLOCK, CODE_CHANGED, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, PROFILE, SELECT, SLOT, SYNC_PERIODIC, SYNC_RESTART,
+    ALIGN, CHECK, CLOCK, CODE_CHANGED, OUTCOMES, OUTCOMES_FEW, STEPS, MOST_STEPS, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, PROFILE, SELECT, SLOT, SYNC_PERIODIC, SYNC_RESTART,
     TAIL, TRACE_OFF, TRIGGER,
 )
 
@@ -22,7 +22,8 @@ cdef enum:  # Kind
     CHANGED = 11
     PROFILED = 12
     CHECKED = 13
-    KINDS = 14
+    STEPPED = 14
+    KINDS = 15
 
 cdef enum:
     UNUSED = 8           # a reason that does not occur: its short packet would be a head
@@ -47,6 +48,7 @@ cdef struct Packet:
     uint32_t ends        # ALIGNMENT: the trace ends
     uint32_t check       # CHECKED
     uint32_t number
+    uint64_t outcomes    # ATOMS without cycles: a bit for each waypoint, the oldest lowest; `bits` of them
 
 
 cdef inline uint32_t word_at(const uint8_t* p, int bytes) noexcept nogil:
@@ -170,6 +172,44 @@ cdef inline long profile_at(const uint8_t* p, const uint8_t* end, Packet* packet
         n += more
         more = varint_at(p + n, end, &packet.profile[i])
     return n + more if more else 0
+
+
+cdef inline long outcomes_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
+    """Read a packet of a trace without cycles that tells of waypoints, or of instructions after one; 0 if it is another."""
+    cdef uint32_t header = p[0]
+    cdef long n = 0
+    cdef int i
+    packet.kind = ATOMS
+    packet.outcomes = packet.bits = 0
+    if header & 0x81 == 0x80:
+        packet.outcomes = header >> 1 & 0x3F
+        while packet.outcomes >> (packet.bits + 1):
+            packet.bits += 1
+        packet.outcomes ^= <uint64_t>1 << packet.bits
+        return 1 if packet.bits else 0
+    if header == OUTCOMES:
+        packet.bits, n = 64, 1
+    elif header == OUTCOMES_FEW and end - p > 1:
+        packet.bits, n = p[1], 2
+    if n:
+        if not 1 <= packet.bits <= 64 or end - p < n + (packet.bits + 7) // 8:
+            return 0
+        for i in range(<int>(packet.bits + 7) // 8):
+            packet.outcomes |= <uint64_t>p[n + i] << 8 * i
+        return n + (packet.bits + 7) // 8
+    if header == STEPS:
+        packet.kind = STEPPED
+        n = count_at(p + 1, end, &packet.count)
+        return n + 1 if n and 0 < packet.count <= MOST_STEPS else 0
+    return 0
+
+
+cdef inline long packet_of(const uint8_t* p, const uint8_t* end, bint waypoints, Packet* packet) noexcept nogil:
+    """Read the packet at p of a trace with cycles, or of one that tells of waypoints only."""
+    cdef uint32_t header = p[0]
+    if waypoints and (header & 0x81 == 0x80 or header == OUTCOMES or header == OUTCOMES_FEW or header == STEPS):
+        return outcomes_at(p, end, packet)
+    return packet_at(p, end, packet)
 
 
 cdef inline long packet_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:

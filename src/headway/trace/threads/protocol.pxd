@@ -7,6 +7,8 @@ cdef enum:
     TAIL = 44
     # ^ Bytes of a head that check and repair the segment before it; the first of them is their mask.
     NO_TARGET = 1
+    MOST_STEPS = 4096
+    # ^ Instructions between two waypoints after which a packet counts them.
 
 # Why an instruction is not issued. From FETCH_INTERNAL on it is memory, and odd numbers are external memory.
 cdef enum:  # Reason
@@ -52,6 +54,10 @@ cdef enum:  # Header
     TRACE_OFF = 0x60
     SYNC_RESTART = 0x70
     ALIGN = 0x80
+    # Without cycles:
+    OUTCOMES = 0x02
+    STEPS = 0x0A
+    OUTCOMES_FEW = 0x1A
 
 cdef enum:  # Type of a branch address
     JUMP = 0

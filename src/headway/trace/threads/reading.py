@@ -15,7 +15,7 @@ from headway.errors import HeadwayError
 
 from ._flow import ThreadDecoder, ThreadRows, count_packets
 from .clock import Clock
-from .container import NOT_COUNTED, TraceFile, digest_of
+from .container import NOT_COUNTED, WAYPOINTS, TraceFile, digest_of
 from .segments import Segment, Segments
 
 __all__ = [
@@ -77,6 +77,7 @@ PACKETS = (
     "code changed",
     "profile",
     "check",
+    "steps",
 )
 _MAX_MARKERS = 1 << 16
 """The number of trigger markers that `Trace.at` knows."""
@@ -188,6 +189,7 @@ class Trace:
                 f"the program is not the one that was traced ({self.shape.name!a}): give the file that ran with --image"
             )
         self._index: dict[int, _Index] = {}
+        self._waypoints = recording.version >= WAYPOINTS and not self.shape.cycle_accurate
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -245,7 +247,7 @@ class Trace:
             damaged, unchecked = damaged + unchecked, 0
             mended += segment.mended
             if segment.whole:
-                packets = [a + b for a, b in zip(packets, count_packets(segment.data), strict=True)]
+                packets = [a + b for a, b in zip(packets, count_packets(segment.data, self._waypoints), strict=True)]
             elif begun or segment.number >= 0:  # a segment that no check confirms: damaged, unless it is the last
                 unchecked = segment.end - segment.offset
             else:
@@ -392,6 +394,7 @@ class Trace:
             strict=self.shape.strict,
             cycle_accurate=self.shape.cycle_accurate,
             stalls=stalls,
+            waypoints=self._waypoints,
         )
 
     def _decoded(
@@ -402,7 +405,11 @@ class Trace:
         for segment in self.segments(core, start):
             if last is not None:
                 decoder.feed(last)
-                yield decoder.take(), [*decoder.profile()], last
+                rows = decoder.take()
+                while decoder.more():
+                    yield rows, [], None
+                    rows = decoder.take()
+                yield rows, [*decoder.profile()], last
             last = segment
         decoder.finish(last)
         yield decoder.take(), [], None

@@ -4,9 +4,9 @@ Each hart is a source. An encoder looks at three instructions at a time: the cur
 it. A trap that retires nothing takes the place of an instruction. Packets are encapsulated as "Unformatted Trace &
 Diagnostic Data Packet Encapsulation for RISC-V" recommends.
 
-A loop without a branch, and a return whose target is not sent, come to the same address more than once. So that a decoder
-cannot stop too early, the encoder reports such a backward jump, or such a return, with the bit `notify`, before anything that
-depends on the place.
+A loop without a branch, and a function that returns where nothing needs to be sent, come to the same address more than once.
+So that a decoder cannot stop too early, the encoder reports the last backward jump or return, with the bit `notify`, before
+it comes again, and before anything that depends on the place.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -42,6 +42,7 @@ cdef enum:  # The parameters
 
 cdef enum:
     MAP_FULL = 31
+    MARKS = 8
     LONGEST_PACKET = 40
     LOST = 2
     ENDED_REPORTED = 1
@@ -350,9 +351,22 @@ cdef inline void resolve(Core* c, Encoder* e, Watched* at, uint32_t next) noexce
         e.depth += 1
 
 
-cdef inline void report_back(Machine* m, Core* c, Hart* h, Watched* at) noexcept nogil:
-    """Report a backward jump or a return as a place on the way."""
-    report(m, c, h, at.pc, False, True, False, False)
+cdef inline void mark(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept nogil:
+    """Note a backward jump or a return whose target is not sent. Report the one before it if this one comes again."""
+    cdef Encoder* e = h.encoder
+    cdef bint again
+    cdef uint32_t i
+    if not e.marked:
+        e.marks_count = 0
+    again = e.marks_count == MARKS
+    for i in range(e.marks_count):
+        again = again or e.marks[i] == pc
+    if again:
+        tell_mark(m, c, h)
+        e.marks_count = 0
+    e.marks[e.marks_count] = pc
+    e.marks_count += 1
+    e.marked = pc | 1
 
 
 cdef inline void encode(Machine* m, Core* c, Hart* h, Watched* next) noexcept nogil:
@@ -402,15 +416,8 @@ cdef inline void encode(Machine* m, Core* c, Hart* h, Watched* next) noexcept no
         e.due = 2
     e.retired += 1
     resolve(c, e, at, next.pc)
-    if at.back and not at.updiscon:
-        if e.marked:
-            # Twice without a branch in between: each is reported, so that none is passed over.
-            tell_mark(m, c, h)
-            if not done:
-                report_back(m, c, h, at)
-            e.marked = 0
-        elif not done:
-            e.marked = at.pc | 1
+    if at.back and not at.updiscon and not done:
+        mark(m, c, h, at.pc)
 
 
 cdef inline void restart_encoder(Machine* m, Core* c, Hart* h) noexcept nogil:

@@ -152,7 +152,10 @@ ctypedef struct Encoder:
     uint32_t returned
     # ^ There was a return since the last call, branch or packet.
     uint32_t marked
-    # ^ The backward jump or return since the last branch or packet, + 1; 0: none.
+    # ^ The last backward jump or return since the last branch or packet, + 1; 0: none.
+    uint32_t marks[8]
+    uint32_t marks_count
+    # ^ All of them.
     uint32_t synced
     # ^ The current instruction is in a synchronisation packet.
     uint32_t due

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headway.machine._processor import MachineProcessor
 from headway.machine.config import Config, TraceUnitConfig
@@ -25,7 +26,9 @@ from .common import heading, load, table
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "strict", False))
-BASELINE = dict.fromkeys(("implicit_return", "sequential_jump", "branch_prediction", "jump_target_cache"), False)
+BASELINE: dict[str, Any] = dict.fromkeys(
+    ("implicit_return", "sequential_jump", "branch_prediction", "jump_target_cache"), False
+)
 FORMATS: dict[str, TraceUnitConfig] = {
     "own": TraceUnitConfig(enabled=True),
     "own, without cycles": TraceUnitConfig(enabled=True, cycle_accurate=False),
@@ -192,7 +195,7 @@ def _damage() -> list[Sequence[str]]:
 
 def _programs(folders: Sequence[str]) -> list[Path]:
     """Return the programs of these folders, or those that come with the machine."""
-    return sorted(path for folder in folders or [EXAMPLES] for path in Path(folder).glob("*.elf"))
+    return sorted(path for folder in [Path(name) for name in folders] or [EXAMPLES] for path in folder.glob("*.elf"))
 
 
 def main() -> None:

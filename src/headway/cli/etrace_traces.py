@@ -153,7 +153,7 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
             if time is not None:
                 span = spans.setdefault(source, [0, time, time, 0])
                 span[0], span[2], span[3] = span[0] + 1, time, max(span[3], time - span[2])
-    found = [(f"{source:#x}", *span) for source, span in sorted(spans.items())]
+    found: list[Sequence[Any]] = [(f"{source:#x}", *span) for source, span in sorted(spans.items())]
     print_rows(("stream", "times", "start", "end", "longest"), found, style)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import pairwise
 
 from hypothesis import given
@@ -64,14 +65,27 @@ def test_bytes_are_found_again_in_the_buffer() -> None:
     assert places.span(0, 1) == (0, 16)
 
 
+@given(PIECES, st.integers(1, 0x6F), st.integers(1, 99))
+def test_one_stream_alone_is_what_it_is_among_all(wrote: list[tuple[int, bytes]], only: int, step: int) -> None:
+    data, only = frames(wrote), wrote[only % len(wrote)][0]
+    everything, alone = Deformatter(), Deformatter(only)
+    found, wanted = list[object](), list[object]()
+    for at in range(0, len(data), step):
+        wanted += [piece for piece in everything.feed(data[at : at + step]) if piece[0] == only]
+        found += alone.feed(data[at : at + step])
+    assert found == wanted
+    assert alone.sizes == everything.sizes
+    assert alone.first == everything.first
+
+
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=300))
 def test_places_of_a_long_trace_stay_right_and_few(steps: list[int]) -> None:
     places, pairs, offset = StreamPlaces(16), list[tuple[int, int]](), 0
     for frame, step in enumerate(steps):
         pairs.append((offset, frame * 16))
-        places.add(pairs[-1])
+        places.add(array("Q", pairs[-1]))
         offset += step
-    assert len(places._offsets) <= 17
+    assert len(places) <= 17
     for start, position in pairs:
         first, last = places.span(start, start + 1)
         assert first <= position <= last

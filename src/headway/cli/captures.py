@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.views.rows import print_rows
+from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from headway.trace.records import Gap, Instruction
 
 __all__ = ["align", "at", "decode", "export", "stats"]
-
-_COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
 
 
 def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
@@ -39,13 +38,12 @@ def _write(
 ) -> None:
     """Print the rows to standard output, and then what was left out."""
     print_rows(columns, rows, style)
+    _tell(capture)
+
+
+def _tell(capture: Capture) -> None:
     if capture.left_out:
         click.echo(f"headway: {capture.left_out}", err=True)
-
-
-def _gap_state(stream: Stream, gap: Gap) -> str:
-    start, end = stream.places.span(gap.start, gap.end)
-    return f"{gap.why.state}[{start}:{end}]"
 
 
 def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
@@ -55,27 +53,39 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
     if isinstance(record, Instruction):
         where = f"{record.address:#010x}", record.size, record.state, stream.image.symbol(record.address)
         return f"{stream.id:#x}", record.thread, cycle, record.cycles, *where
-    return f"{stream.id:#x}", None, cycle, record.cycles, None, 0, _gap_state(stream, record), ""
+    return (
+        f"{stream.id:#x}",
+        None,
+        cycle,
+        record.cycles,
+        None,
+        0,
+        stream.gap_state(record.why, record.start, record.end),
+        "",
+    )
 
 
 def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
     """Print every instruction and every gap of the streams, each stream in order."""
+    from headway.trace.decode import CSV_COLUMNS
     from headway.trace.records import Gap, Instruction
 
     capture, streams = _open(path, images, ids)
+    if style == "csv":
+        print_lines(CSV_COLUMNS, chain.from_iterable(stream.csv() for stream in streams))
+        _tell(capture)
+        return
     rows = (
         _row(stream, record)
         for stream in streams
         for record in stream.records()
         if isinstance(record, Instruction | Gap)
     )
-    _write(capture, _COLUMNS, rows, style)
+    _write(capture, CSV_COLUMNS, rows, style)
 
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
     """Print packets by kind, and with a program instructions, bits for each, and gaps by reason."""
-    from headway.trace.records import Gap, Instruction, Why
-
     capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
@@ -88,29 +98,24 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
         if not stream.image.spans:
             continue
         stream.check_image()
-        instructions, unread, gaps = 0, 0, dict[str, list[int | None]]()
-        for record in stream.records():
-            if isinstance(record, Instruction):
-                instructions += 1
-            elif isinstance(record, Gap):
-                unread += record.end - record.start if record.why is Why.UNSYNCHRONISED else 0
-                gaps.setdefault(record.why.state, []).append(record.cycles)
-        rows.append((name, "instructions", "instructions", instructions))
-        bits = (found.size - unread) * 8
-        rows.append((name, "density", "bits per instruction", round(bits / instructions, 2) if instructions else None))
-        for state, lengths in sorted(gaps.items()):
-            rows.append((name, f"gap.{state}", "gaps", len(lengths)))
-            known = [length for length in lengths if length is not None]
-            if len(known) == len(lengths):
-                rows.append((name, f"gap.{state}", "cycles", sum(known)))
+        totals = stream.totals()
+        count, bits = totals.instructions, (found.size - totals.unread) * 8
+        rows.append((name, "instructions", "instructions", count))
+        rows.append((name, "density", "bits per instruction", round(bits / count, 2) if count else None))
+        for why, (gaps, cycles) in sorted(totals.gaps.items(), key=lambda item: item[0].state):
+            rows.append((name, f"gap.{why.state}", "gaps", gaps))
+            if cycles is not None:
+                rows.append((name, f"gap.{why.state}", "cycles", cycles))
+        if totals.searches:
+            rows.append((name, "regain.searches", "searches", totals.searches))
+            rows.append((name, "regain.given_up", "searches", totals.given_up))
     _write(capture, ("stream", "what", "unit", "value"), rows, style)
 
 
 def _fits(streams: Sequence[Stream]) -> list[tuple[Stream, Fit]]:
     from headway.trace.alignment import fit
-    from headway.trace.records import Timestamp
 
-    return [(stream, fit(record for record in stream.records() if isinstance(record, Timestamp))) for stream in streams]
+    return [(stream, fit(stream.timestamps())) for stream in streams]
 
 
 def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, instructions: bool) -> None:

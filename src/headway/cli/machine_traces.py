@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.errors import HeadwayError
-from headway.views.rows import print_rows
+from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
     from headway.trace.edges import Tracks
@@ -91,7 +90,7 @@ def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, 
     cores = _chosen(trace, ids)
     trace.check_program()
     if style == "csv":
-        _write_lines(trace, cores, stalls)
+        print_lines(COLUMNS, chain.from_iterable(trace.csv(core, stalls=stalls) for core in cores))
         return
     rows = (
         _row(trace, core, rows, number)
@@ -100,21 +99,6 @@ def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, 
         for number in range(len(rows))
     )
     print_rows(COLUMNS, rows, style)
-
-
-def _write_lines(trace: Trace, cores: Sequence[int], stalls: bool) -> None:
-    out = sys.stdout.buffer
-    try:
-        sys.stdout.write(",".join(COLUMNS) + "\n")
-        sys.stdout.flush()
-        for core in cores:
-            for lines in trace.csv(core, stalls=stalls):
-                out.write(lines)
-        out.flush()
-    except BrokenPipeError:
-        pass
-    except OSError as error:
-        raise HeadwayError(f"the decoded trace cannot be written ({error.strerror})") from None
 
 
 def _row(trace: Trace, core: int, rows: ThreadRows, number: int) -> tuple[Any, ...]:

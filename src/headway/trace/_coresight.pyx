@@ -16,30 +16,49 @@ trc_pkt_lister, and a capture.
 """
 
 from array import array
+from bisect import bisect_left, bisect_right
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 DEF FRAME = 16
 DEF IDS = 128
 DEF UNKNOWN = 128  # the index for bytes of unknown source, after all the IDs
 DEF BLOCK = 512    # bytes that a DSTREAM unit stores at a time
 DEF FOOTER = 8     # bytes at the end of a block that are not trace
+DEF ANY = -1
+DEF MARKS = 0x0001000100010001  # bit 0 of the even bytes among eight
+
+cdef struct Piece:         # what one stream gets of some frames
+    uint8_t* data
+    uint64_t* places
+    size_t used, placed
+    Py_ssize_t frame       # the last that had a byte for it
 
 
 cdef class Deformatter:
-    """A reader of frames, which takes whole frames at a time."""
+    """A reader of frames, which takes whole frames at a time.
+
+    ``only``: the trace ID of the stream whose pieces are made; None: all. The bytes of the others are counted.
+    """
 
     cdef bytes rest
     cdef uint64_t position
-    cdef int current
+    cdef int current, only
+    cdef readonly int first         # the stream of the first byte whose source is known; -1: there is none yet
     cdef uint64_t offsets[IDS + 1]  # number of bytes that each stream has had
 
-    def __init__(self):
-        self.rest, self.current = b"", UNKNOWN
+    def __init__(self, only=None):
+        self.rest, self.current, self.first = b"", UNKNOWN, -1
+        self.only = ANY if only is None else only
         memset(self.offsets, 0, sizeof(self.offsets))
+
+    @property
+    def sizes(self):
+        """The number of bytes so far of each stream that has any."""
+        return {i: self.offsets[i] for i in range(IDS) if self.offsets[i]}
 
     @property
     def left(self):
@@ -58,7 +77,7 @@ cdef class Deformatter:
     def lost(self, uint64_t position):
         """Report that bytes are missing at a position of the buffer. Return a piece without bytes, as `feed` does."""
         self.rest = b""
-        if self.current == UNKNOWN:
+        if not self.made(self.current):
             return []
         return [(self.current, b"", array("Q", (self.offsets[self.current], position)))]
 
@@ -84,61 +103,126 @@ cdef class Deformatter:
             if not any:
                 self._frames(raw, begin, frame, found)
                 begin = frame + FRAME
-                if self.current != UNKNOWN:
+                if self.made(self.current):
                     places = array("Q", (self.offsets[self.current], self.position + frame))
                     found.append((self.current, b"", places))
         self._frames(raw, begin, size, found)
         self.position += size
         return found
 
+    cdef bint made(self, int stream) noexcept:
+        """Return whether pieces are made of the stream."""
+        return stream != UNKNOWN and (self.only == ANY or self.only == stream)
+
     cdef _frames(self, const uint8_t* raw, Py_ssize_t begin, Py_ssize_t end, list found):
-        cdef uint8_t* out[IDS + 1]
-        cdef Py_ssize_t used[IDS + 1]
-        cdef Py_ssize_t frame, last[IDS + 1]
-        cdef int i, pending, current = self.current
+        cdef Piece pieces[IDS + 1]
+        cdef Piece* piece
+        cdef uint64_t halves[2]
+        cdef Py_ssize_t frame, frames = (end - begin) // FRAME
+        cdef int i, k, pending, current = self.current, only = self.only
         cdef uint8_t byte, low
-        cdef object kept
         if begin == end:
             return
-        memset(out, 0, sizeof(out))
-        memset(used, 0, sizeof(used))
-        memset(last, 0xFF, sizeof(last))
-        places = {}
+        memset(pieces, 0, sizeof(pieces))
+        order = []
         try:
             for frame in range(begin, end, FRAME):
-                low, pending = raw[frame + 15], -1
-                for i in range(15):
+                low, pending, i = raw[frame + 15], -1, 0
+                memcpy(halves, raw + frame, FRAME)
+                while i < 15:
                     byte = raw[frame + i]
-                    if i & 1 == 0:
-                        if byte & 1:
-                            if low >> (i >> 1) & 1 and i < 14:
-                                pending = byte >> 1
-                            else:
-                                current = byte >> 1
-                            continue
-                        byte |= low >> (i >> 1) & 1
-                    if last[current] != frame:
-                        if out[current] == NULL:
-                            out[current] = <uint8_t*>malloc(end - frame)
-                            if out[current] == NULL:
+                    if i & 1 == 0 and byte & 1:
+                        if low >> (i >> 1) & 1 and i < 14:
+                            pending = byte >> 1
+                        else:
+                            current = byte >> 1
+                        i += 1
+                        continue
+                    if self.first < 0 and current != UNKNOWN:
+                        self.first = current
+                    piece = &pieces[current]
+                    if current == UNKNOWN or only != ANY and only != current:
+                        if not i and not halves[0] & MARKS and not halves[1] & MARKS:
+                            piece.used += 15
+                            break
+                        piece.used += 1
+                    else:
+                        if piece.data == NULL:
+                            piece.data = <uint8_t*>malloc(end - frame)
+                            piece.places = <uint64_t*>malloc(frames * 2 * sizeof(uint64_t))
+                            if piece.data == NULL or piece.places == NULL:
                                 raise MemoryError
-                            places[current] = array("Q")
-                        last[current] = frame
-                        kept = places[current]
-                        kept.append(self.offsets[current] + used[current])
-                        kept.append(self.position + frame)
-                    out[current][used[current]] = byte
-                    used[current] += 1
+                            piece.frame = -1
+                            order.append(current)
+                        if piece.frame != frame:
+                            piece.frame = frame
+                            piece.places[piece.placed] = self.offsets[current] + piece.used
+                            piece.places[piece.placed + 1] = self.position + frame
+                            piece.placed += 2
+                        if not i and not halves[0] & MARKS and not halves[1] & MARKS:
+                            # All of the frame is data of one source.
+                            memcpy(piece.data + piece.used, raw + frame, 15)
+                            for k in range(8 if low else 0):
+                                piece.data[piece.used + 2 * k] |= low >> k & 1
+                            piece.used += 15
+                            break
+                        piece.data[piece.used] = byte | (low >> (i >> 1) & 1 if i & 1 == 0 else 0)
+                        piece.used += 1
                     if pending >= 0:
                         current, pending = pending, -1
+                    i += 1
             self.current = current
-            for i, kept in places.items():
-                self.offsets[i] += used[i]
-                if i != UNKNOWN:
-                    found.append((i, PyBytes_FromStringAndSize(<char*>out[i], used[i]), kept))
+            for i in range(IDS + 1):
+                piece = &pieces[i]
+                if piece.data == NULL:
+                    self.offsets[i] += piece.used
+            for i in order:
+                piece = &pieces[i]
+                places = array("Q")
+                places.frombytes(PyBytes_FromStringAndSize(<char*>piece.places, piece.placed * sizeof(uint64_t)))
+                found.append((i, PyBytes_FromStringAndSize(<char*>piece.data, piece.used), places))
+                self.offsets[i] += piece.used
         finally:
             for i in range(IDS + 1):
-                free(out[i])
+                free(pieces[i].data)
+                free(pieces[i].places)
+
+
+cdef class StreamPlaces:
+    """The positions of a stream's bytes in the buffer, to the frame; in a long trace, to a few frames."""
+
+    cdef object offsets, positions  # arrays; what is at one index belongs together
+    cdef size_t most, every, seen
+
+    def __init__(self, most=1 << 16):
+        self.offsets, self.positions = array("Q", (0,)), array("Q", (0,))
+        self.most, self.every, self.seen = most, 1, 0
+
+    def __len__(self):
+        """Return the number of places that are kept."""
+        return len(self.offsets)
+
+    def add(self, pairs not None):
+        """Add pairs (byte of the stream, byte of the buffer), flattened into one array and ascending."""
+        cdef const uint64_t[::1] numbers = pairs
+        cdef Py_ssize_t i
+        for i in range(0, numbers.shape[0] - 1, 2):
+            self.seen += 1
+            if self.seen % self.every:
+                continue
+            self.offsets.append(numbers[i])
+            self.positions.append(numbers[i + 1])
+            if len(self.offsets) > self.most:
+                self.offsets, self.positions = self.offsets[::2], self.positions[::2]
+                self.every *= 2
+
+    def span(self, start, end):
+        """Return the span of bytes of the buffer in which the stream's bytes ``start`` to ``end`` lie."""
+        first = self.positions[max(bisect_right(self.offsets, start) - 1, 0)]
+        last = bisect_left(self.offsets, end)
+        if last < len(self.offsets):
+            return first, max(self.positions[last], first)
+        return first, self.positions[len(self.positions) - 1] + FRAME * self.every
 
 
 cdef class Probe:
@@ -154,8 +238,18 @@ cdef class Probe:
     cdef int half                # the first byte of a pair, -1 if there is none
     cdef uint64_t half_at
 
-    def __init__(self):
-        self.deformatter, self.half = Deformatter(), -1
+    def __init__(self, only=None):
+        self.deformatter, self.half = Deformatter(only), -1
+
+    @property
+    def first(self):
+        """As of `Deformatter`."""
+        return self.deformatter.first
+
+    @property
+    def sizes(self):
+        """As of `Deformatter`."""
+        return self.deformatter.sizes
 
     def feed(self, data):
         """Take more bytes of the buffer. Return pieces as `Deformatter.feed` does."""

@@ -83,6 +83,11 @@ cdef class Etmv4Flow(WaypointFlow):
             return 0
         if not self.synchronised:
             return 0
+        if p.kind == ATOMS and not self.count and not self.deepest and not self.waiting_address:
+            for i in range(p.bits):  # nothing is speculative: they need not be kept
+                if self.arrive(p.index):
+                    self.walk.atom(not p.value >> i & 1, p.index)
+            return 0
         if p.kind == ATOMS:
             for i in range(p.bits):
                 self.keep(p).value = not p.value >> i & 1

@@ -3,10 +3,13 @@ from ._program import InstructionTable
 from ._records import Records
 
 class Flow:
+    searching: bool
     stretches: int
     contradictions: int
     left: int
     visited: int
+    searches: int
+    given_up: int
     def __init__(
         self,
         program: InstructionTable,

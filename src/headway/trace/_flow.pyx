@@ -17,8 +17,8 @@ Source: ARM IHI 0014Q, sections 4.4 and 7.3.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memmove, memset
+from libc.stdlib cimport free, malloc
+from libc.string cimport memmove
 
 from headway.trace._etmv3 cimport Atom, atoms_of
 from headway.trace._packets cimport (
@@ -27,9 +27,11 @@ from headway.trace._packets cimport (
 )
 from headway.trace._program cimport (
     ABSENT, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
+    code_at, step,
 )
 from headway.trace._records cimport (
-    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records, Row,
+    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
+    RecordWriter, Row, add_row,
 )
 from headway.trace._regain cimport Item, Regain, Stretch
 
@@ -43,7 +45,12 @@ cdef inline int shift_of(uint8_t isa) noexcept nogil:
     return 2 if isa == 0 else 1 if isa <= THUMBEE else 0
 
 
-cdef class Flow:
+cdef inline bint calls(Code* code, bint executed) noexcept nogil:
+    """Return whether the instruction called a function."""
+    return code.block and executed and code.branching >= DIRECT and code.branching != IT
+
+
+cdef class Flow(RecordWriter):
     """The flow of one stream through its program.
 
     ``confined``: the unit traces nothing outside the program, so anything that seems to be executed there is damage.
@@ -53,11 +60,9 @@ cdef class Flow:
 
     cdef Seen seen
     cdef Regain regain
-    cdef bint cycle_accurate, broadcast, through_overflow, threads
+    cdef bint broadcast, through_overflow
     cdef Item* items
     cdef size_t count, atoms   # number of items, and how many of them are instructions
-    cdef Row* rows
-    cdef size_t used, room
     cdef Place place
     cdef bint begun            # there has been a packet
     cdef bint headed           # the first packet was an I-sync, or should have been one
@@ -70,13 +75,9 @@ cdef class Flow:
     cdef uint8_t isa           # instruction set before that I-sync
     cdef bint partly           # only `bits` bits of the address are known
     cdef bint outside          # something was executed outside the program since the last complete address
-    cdef uint64_t cycle, pending
-    cdef uint32_t epoch, thread
-    cdef bint open             # there is an open gap
-    cdef uint8_t why
-    cdef uint64_t gap_index, gap_cycles, end
-    cdef bint gap_lost         # the length of the gap is not known
+    cdef uint64_t end
     cdef bint confined         # nothing outside the program is traced
+    cdef public bint searching     # a lost address is searched for
     cdef readonly uint64_t stretches, contradictions
     cdef readonly uint64_t left       # number of times that it left the program and came back without executing anything
     cdef readonly uint64_t visited    # number of times that something was executed outside
@@ -87,16 +88,15 @@ cdef class Flow:
     ):
         self.seen = Seen(program)
         self.regain = Regain(self.seen)
-        self.cycle_accurate, self.broadcast = cycle_accurate, branch_broadcast
+        self.counted, self.broadcast = cycle_accurate, branch_broadcast
         self.through_overflow, self.threads, self.confined = counted_through_overflow, threads, confined
         self.items = <Item*>malloc((MAX_ATOMS + 32) * sizeof(Item))
-        self.open, self.why = True, UNSYNCHRONISED
+        self.gap.open, self.gap.why, self.searching = True, UNSYNCHRONISED, True
         if self.items == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.items)
-        free(self.rows)
 
     def feed(self, Packets packets not None):
         """Take more packets. Return the records that can no longer be taken back."""
@@ -104,6 +104,16 @@ cdef class Flow:
         for i in range(packets.size):
             self.packet(&packets.data[i])
         return self.give(False)
+
+    @property
+    def searches(self):
+        """The number of searches for a lost address."""
+        return self.regain.searches
+
+    @property
+    def given_up(self):
+        """The number of those that were given up, because a search may take only so long."""
+        return self.regain.given_up
 
     def begins(self):
         """Report that nothing is missing before the stream's first byte: its first I-sync is valid without an A-sync."""
@@ -118,49 +128,26 @@ cdef class Flow:
     cdef Records give(self, bint last):
         """Return all final rows: without the last instruction, which an exception can cancel, or a gap that may continue."""
         cdef size_t n = self.used
-        if not last and not self.open:
+        if not last and not self.gap.open:
             while n and self.used - n < BACK and self.rows[n - 1].sort != INSTRUCTION and self.rows[n - 1].sort != GAP:
                 n -= 1
             if n and self.used - n < BACK:
                 n -= 1
-        cdef Records found = Records()
-        found.threads = self.threads
-        found.data = <Row*>malloc((n + 1) * sizeof(Row))
-        if found.data == NULL:
-            raise MemoryError
-        found.size = n
-        if n: # else there may be no rows yet, and memmove takes no NULL
-            memmove(found.data, self.rows, n * sizeof(Row))
-            memmove(self.rows, self.rows + n, (self.used - n) * sizeof(Row))
-        self.used -= n
-        return found
-
-    cdef Row* add(self, uint8_t sort, uint64_t index) except NULL:
-        cdef Row* grown
-        if self.used == self.room:
-            self.room = self.room * 2 if self.room else 1024
-            grown = <Row*>realloc(self.rows, self.room * sizeof(Row))
-            if grown == NULL:
-                raise MemoryError
-            self.rows = grown
-        grown = &self.rows[self.used]
-        self.used += 1
-        memset(grown, 0, sizeof(Row))
-        grown.sort, grown.index, grown.cycle = sort, index, self.cycle
-        grown.epoch, grown.thread, grown.counted = self.epoch, self.thread, self.cycle_accurate
-        return grown
+        return self.hand_over(n)
 
     cdef int check(self, Place* place, size_t* upto) except -1:
-        """Follow the span from a place. Set how many items fit; return 0, or why the next does not."""
+        """Follow the span from a place. Set how many items fit, and their instructions; return 0, or why the next does not."""
         cdef size_t i
         cdef Code* code = NULL
         cdef int why
         for i in range(self.count):
             if self.items[i].sort == INSTRUCTION:
-                why = self.seen.step(place, self.items[i].executed, &code)
+                self.items[i].address = <uint32_t>place.address
+                why = step(self.seen, place, self.items[i].executed, &code)
                 if why:
                     upto[0] = i
                     return IMAGE if why == MISSING else ISA_ if why == FOREIGN_ISA else CONTRADICTION
+                self.items[i].size, self.items[i].calls = code.size, calls(code, self.items[i].executed)
         upto[0] = self.count
         return 0
 
@@ -176,7 +163,7 @@ cdef class Flow:
         if p.kind == ATOMS:
             if not self.aligned:
                 return 0
-            n = atoms_of(p.header, self.cycle_accurate, atoms, &left)
+            n = atoms_of(p.header, self.counted, atoms, &left)
             for i in range(n):
                 item = &self.items[self.count]
                 item.index, item.sort = p.index, INSTRUCTION
@@ -203,7 +190,7 @@ cdef class Flow:
             self.correct(p)
             if p.kind == SYNC and not self.aligned and p.isa <= THUMB and (p.reason == 0 or self.headed):
                 # A periodic I-sync, or one at the beginning of a stream, follows an A-sync, which must have been lost.
-                self.aligned = self.seen.code(<uint32_t>p.value, p.isa).branching != ABSENT
+                self.aligned = code_at(self.seen, <uint32_t>p.value, p.isa).branching != ABSENT
             if self.aligned:
                 self.close(p)
         elif p.kind == NOISE:
@@ -223,7 +210,7 @@ cdef class Flow:
         cdef int wrong, right
         if p.kind == SYNC or p.has & FULL:
             if self.confined and p.isa != self.place.isa and (
-                p.isa > THUMB or self.seen.code(<uint32_t>p.value, p.isa).branching == ABSENT
+                p.isa > THUMB or code_at(self.seen, <uint32_t>p.value, p.isa).branching == ABSENT
             ):
                 self.mistaken = True
             else:
@@ -243,44 +230,28 @@ cdef class Flow:
     cdef int lose(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which neither address nor time are known."""
         self.open_gap(why, index)
-        self.gap_lost = True
-        if self.cycle:
-            self.epoch += 1
-            self.cycle = 0
+        self.lose_time()
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
-        cdef Row* row
         self.place.known = NOWHERE
-        if self.open:
-            return 0
-        self.open, self.why, self.gap_index, self.gap_cycles, self.gap_lost = True, why, index, self.pending, False
-        self.pending = 0
-        if self.used and self.rows[self.used - 1].sort == GAP and self.rows[self.used - 1].why >= DAMAGE:
-            row = &self.rows[self.used - 1]
-            self.why, self.gap_index, self.gap_lost = row.why, row.index, row.size
-            self.gap_cycles += row.cycles
-            self.used -= 1
-        return 0
+        if not self.gap.open:
+            self.regain.begin()
+        return self.begin_gap(why, index, True)
 
-    cdef int close_gap(self, uint64_t end) except -1:
-        cdef Row* row
-        if not self.open:
-            return 0
-        self.open = False
-        row = self.add(GAP, self.gap_index)
-        row.end = max(end, self.gap_index)
-        row.cycles, row.why, row.size = self.gap_cycles, self.why, self.gap_lost
-        return 0
+    cdef int emit(self, size_t upto, uint8_t why, size_t resume, Place* after, Place* back, uint64_t end) except -1:
+        """Add the rows of the span's items: up to a gap, if `why` gives a reason for one, and from `resume` on.
 
-    cdef int emit(self, size_t upto, uint8_t why, size_t resume, Place* back, uint64_t end) except -1:
-        """Add the rows of the span's items: up to a gap, if `why` gives a reason for one, and from `resume` on."""
+        ``after`` is the place to which the items lead that `check` followed, ``back`` the one where ``resume`` is.
+        """
         cdef size_t i
         cdef Row* row
         cdef Item* item
+        cdef bint followed = self.place.known != NOWHERE
         for i in range(self.count + 1):
             if i == upto and why:
+                followed = False
                 if why == CONTRADICTION:
                     self.lose(why, self.items[i].index if i < self.count else end)
                 else:
@@ -288,34 +259,45 @@ cdef class Flow:
             if i == self.count:
                 break
             if i == resume:
+                followed = False
                 self.close_gap(self.items[i].index)
                 self.place, self.doubted = back[0], False
             item = &self.items[i]
             if item.sort == TIME:
-                row = self.add(TIME, item.index)
+                row = add_row(self, TIME, item.index)
                 row.cycles = item.value
                 continue
             self.cycle += item.cycles
-            if self.open:
-                self.gap_cycles += item.cycles
-            elif item.sort == GAP:
-                self.pending += item.cycles
+            if self.gap.open:
+                self.gap.cycles += item.cycles
+                continue
+            self.pending += item.cycles
+            if item.sort == GAP:
+                continue
+            if followed:
+                row = add_row(self, INSTRUCTION, item.index)
+                row.address, row.size, row.executed, row.cycles = item.address, item.size, item.executed, self.pending
+                self.pending = 0
+                self.regain.trusted = item.address
+                if item.calls:
+                    self.regain.called(item.address + item.size)
             else:
-                self.pending += item.cycles
                 self.execute(item.index, item.executed)
+        if followed:
+            self.place = after[0]
         return 0
 
     cdef int execute(self, uint64_t index, bint executed) except -1:
-        """Add a row for one instruction."""
+        """Add a row for the instruction at the place, and go on behind it."""
         cdef Code* code = NULL
-        cdef uint32_t address = self.place.address
-        if self.seen.step(&self.place, executed, &code):
+        cdef uint32_t address = <uint32_t>self.place.address
+        if step(self.seen, &self.place, executed, &code):
             return 0
-        cdef Row* row = self.add(INSTRUCTION, index)
+        cdef Row* row = add_row(self, INSTRUCTION, index)
         row.address, row.size, row.executed, row.cycles = address, code.size, executed, self.pending
         self.pending = 0
         self.regain.trusted = address
-        if code.block and executed and code.branching >= DIRECT and code.branching != IT:
+        if calls(code, executed):
             self.regain.called(address + code.size)
         return 0
 
@@ -329,7 +311,7 @@ cdef class Flow:
             why = self.check(&after, &upto)
             if not why and p != NULL:
                 why = self.disagreement(p, &after)
-        if p != NULL and (why or self.open):
+        if p != NULL and self.searching and (why or self.gap.open):
             resume = self.resume_at(p, why, upto, &back)
         if self.place.known != NOWHERE:
             if why == IMAGE and resume < self.count:
@@ -348,9 +330,9 @@ cdef class Flow:
             if self.outside:
                 self.visited += 1
             elif self.place.known == HERE and not self.atoms:
-                self.left += self.seen.code(self.place.address, self.place.isa).branching == ABSENT
+                self.left += code_at(self.seen, self.place.address, self.place.isa).branching == ABSENT
             self.outside = False
-        self.emit(upto, why, resume, &back, self.end if p == NULL else p.index)
+        self.emit(upto, why, resume, &after, &back, self.end if p == NULL else p.index)
         self.partly = False
         if p != NULL:
             if not why and self.count and self.place.known != NOWHERE:
@@ -372,10 +354,12 @@ cdef class Flow:
         cdef bint astray = self.confined and self.atoms >= MANY
         cdef Stretch s
         s.items, s.count, s.place, s.base, s.end = self.items, self.count, self.place, self.base, p
+        if self.place.known != NOWHERE:
+            self.regain.begin()
         if self.place.known == NOWHERE:
-            if self.partly and (self.why != IMAGE or self.outside and astray):
+            if self.partly and (self.gap.why != IMAGE or self.outside and astray):
                 resume = self.from_bits(&s, back)
-            if resume == self.count and (self.why == DAMAGE or self.why == CONTRADICTION):
+            if resume == self.count and (self.gap.why == DAMAGE or self.gap.why == CONTRADICTION):
                 resume = self.regain.where(&s, 0, 0, False, back)
             return resume
         if why == IMAGE or why == ISA_:
@@ -422,16 +406,16 @@ cdef class Flow:
         cdef uint32_t address = <uint32_t>p.value
         if p.bits < 32:
             address = self.base >> p.bits << p.bits | address & ((1 << p.bits) - 1)
-        if p.has & CANCEL and not self.open:
+        if p.has & CANCEL and not self.gap.open:
             self.cancel()
-        if not p.has & FULL and (self.open or not p.has & BASED):
+        if not p.has & FULL and (self.gap.open or not p.has & BASED):
             self.doubted = True
         elif p.has & FULL:
             self.doubted = False
         if p.has & EXCEPTION and p.context:
-            row = self.add(TAKEN, p.index)
+            row = add_row(self, TAKEN, p.index)
             row.address, row.thread = address, p.context
-        self.suspect = self.open and (self.why == DAMAGE or self.why == CONTRADICTION)
+        self.suspect = self.gap.open and (self.gap.why == DAMAGE or self.gap.why == CONTRADICTION)
         self.base = address
         self.bits = p.bits
         self.arrive(address, p)
@@ -444,7 +428,7 @@ cdef class Flow:
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        if self.open and p.kind == BRANCH and not p.has & FULL and self.seen.code(address, p.isa).branching == ABSENT:
+        if self.gap.open and p.kind == BRANCH and not p.has & FULL and code_at(self.seen, address, p.isa).branching == ABSENT:
             self.place.address, self.place.isa, self.partly = address, p.isa, True
             return 0
         self.close_gap(p.index)
@@ -456,7 +440,7 @@ cdef class Flow:
         if p.reason:
             self.open_gap(p.reason, p.index)
             self.cycle += p.count
-            self.gap_cycles += p.count
+            self.gap.cycles += p.count
             if not p.count or p.reason == OVERFLOW and not self.through_overflow:
                 self.lose(p.reason, p.index)
         elif self.place.known == HERE and self.place.address == p.value and self.place.isa == p.isa:
@@ -465,8 +449,8 @@ cdef class Flow:
             return 0
         self.thread = p.context
         # The address is outside the program. If damage caused that, its other bits may lead back into it.
-        self.suspect = self.open and (self.why == DAMAGE or self.why == CONTRADICTION)
-        self.doubted = p.isa <= THUMB and self.seen.code(<uint32_t>p.value, p.isa).branching == ABSENT
+        self.suspect = self.gap.open and (self.gap.why == DAMAGE or self.gap.why == CONTRADICTION)
+        self.doubted = p.isa <= THUMB and code_at(self.seen, <uint32_t>p.value, p.isa).branching == ABSENT
         self.bits = LOW
         if p.has & PROGRESS:
             self.arrive(p.before, p)

@@ -2,6 +2,8 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from headway.trace._packets cimport A64, THUMB
+
 cdef enum Branching:
     ABSENT = 0
     PLAIN = 1
@@ -33,6 +35,8 @@ cdef struct Code:
     uint8_t size, branching, conditional, target_isa
     uint8_t block      # IT: instructions in its block. Branch: whether it is a call. Plain: which barrier it is
     uint8_t explored
+    uint8_t ahead      # plain instructions without a condition from here on; 0: not counted
+    uint8_t halves     # their size, in units of two bytes
 
 cdef struct Place:
     uint64_t address
@@ -52,4 +56,49 @@ cdef class InstructionTable:
 @cython.final
 cdef class Seen(InstructionTable):
     cdef InstructionTable program
-    cdef int step(self, Place* place, bint executed, Code** at) except -1
+    cdef Code* count_ahead(self, uint64_t address, uint8_t isa) except NULL
+
+cdef inline uint64_t key_of(uint64_t address, uint8_t isa) noexcept nogil:
+    """Return the key of an instruction. Addresses of A64 are multiples of 4, so the keys of all sets differ."""
+    return (address | 2 if isa == A64 else address << 2 | isa) + 1
+
+cdef inline size_t slot_of(uint64_t key, size_t capacity) noexcept nogil:
+    """Return where in a table the search for a key begins: near to where its neighbours in the program are."""
+    return (((key >> 8) * <uint64_t>0x9E3779B97F4A7C15 >> 32 << 5) + (key >> 3 & 31)) & (capacity - 1)
+
+cdef inline Code* code_at(InstructionTable table, uint64_t address, uint8_t isa) except NULL:
+    """Return the instruction at an address; most are found at once."""
+    cdef uint64_t key = key_of(address, isa)
+    cdef Code* found = &table.table[slot_of(key, table.capacity)]
+    if found.key == key:
+        return found
+    return table.code(address, isa)
+
+cdef inline int step(Seen seen, Place* place, bint executed, Code** at) except -1:
+    """Follow one atom. Return 0, with the place that it leads to, or why it does not fit the instruction there."""
+    cdef Code* code
+    if place.known != HERE:
+        return DISAGREES
+    if place.isa > THUMB:
+        return FOREIGN_ISA
+    code = code_at(seen, place.address, place.isa)
+    at[0] = code
+    if code.branching == ABSENT:
+        return MISSING
+    if not executed and not code.conditional and not place.block and not place.doubtful:
+        return DISAGREES
+    if place.block:
+        place.block -= 1
+    if place.doubtful:
+        place.doubtful -= 1
+    if not executed or code.branching == PLAIN:
+        place.address += code.size
+    elif code.branching == DIRECT:
+        place.address, place.isa, place.block = code.target, code.target_isa, 0
+    elif code.branching == IT:
+        place.address += code.size
+        place.block, place.doubtful = code.block, 0
+    else:
+        place.known, place.block = AWAITING, 0
+        place.doubtful = 4 if code.branching == RETURNS else 0
+    return 0

@@ -8,9 +8,8 @@ other streams have reached.
 cimport cython
 from libc.stdlib cimport calloc, free
 
-from headway.trace._packets cimport A64, THUMB
-
 DEF CACHED = 1 << 20
+DEF AHEAD = 64    # the most instructions that are counted ahead
 
 
 cdef class InstructionTable:
@@ -33,9 +32,8 @@ cdef class InstructionTable:
         free(self.table)
 
     cdef Code* code(self, uint64_t address, uint8_t isa) except NULL:
-        # Addresses of A64 are multiples of 4, so the keys differ.
-        cdef uint64_t key = (address | 2 if isa == A64 else address << 2 | isa) + 1
-        cdef size_t at = (key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
+        cdef uint64_t key = key_of(address, isa)
+        cdef size_t at = slot_of(key, self.capacity)
         while self.table[at].key:
             if self.table[at].key == key:
                 return &self.table[at]
@@ -66,7 +64,7 @@ cdef class InstructionTable:
             self.capacity = old * 2
             for i in range(old):
                 if before[i].key:
-                    at = (before[i].key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & (self.capacity - 1)
+                    at = slot_of(before[i].key, self.capacity)
                     while after[at].key:
                         at = at + 1 & (self.capacity - 1)
                     after[at] = before[i]
@@ -88,30 +86,15 @@ cdef class Seen(InstructionTable):
         found[0] = self.program.code(address, isa)[0]
         return 0
 
-    cdef int step(self, Place* place, bint executed, Code** at) except -1:
-        """Follow one atom. Return 0, with the place that it leads to, or why it does not fit the instruction there."""
-        if place.known != HERE:
-            return DISAGREES
-        if place.isa > THUMB:
-            return FOREIGN_ISA
-        cdef Code* code = self.code(place.address, place.isa)
-        at[0] = code
-        if code.branching == ABSENT:
-            return MISSING
-        if not executed and not code.conditional and not place.block and not place.doubtful:
-            return DISAGREES
-        if place.block:
-            place.block -= 1
-        if place.doubtful:
-            place.doubtful -= 1
-        if not executed or code.branching == PLAIN:
-            place.address += code.size
-        elif code.branching == DIRECT:
-            place.address, place.isa, place.block = code.target, code.target_isa, 0
-        elif code.branching == IT:
-            place.address += code.size
-            place.block, place.doubtful = code.block, 0
-        else:
-            place.known, place.block = AWAITING, 0
-            place.doubtful = 4 if code.branching == RETURNS else 0
-        return 0
+    cdef Code* count_ahead(self, uint64_t address, uint8_t isa) except NULL:
+        """Count the plain instructions without a condition from one of them on. Return that one."""
+        cdef uint64_t at = address
+        cdef Code* code = code_at(self, at, isa)
+        cdef uint8_t n = 0
+        while n < AHEAD and code.branching == PLAIN and not code.conditional:
+            at += code.size
+            n += 1
+            code = code_at(self, at, isa)
+        code = code_at(self, address, isa)
+        code.ahead, code.halves = n, <uint8_t>((at - address) // 2)
+        return code

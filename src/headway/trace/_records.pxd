@@ -35,3 +35,41 @@ cdef class Records:
     cdef Row* data
     cdef Py_ssize_t size
     cdef bint threads
+
+cdef class Totals:
+    cdef readonly uint64_t instructions
+    cdef readonly uint64_t unread      # bytes before the first synchronisation
+    cdef uint64_t gaps[16]             # by reason
+    cdef uint64_t cycles[16]
+    cdef bint unknown[16]              # the cycles of one are not known
+
+cdef struct Lacuna:    # a gap that has not ended
+    bint open
+    uint8_t why
+    bint lost          # its length is not known
+    uint64_t index, cycles
+
+cdef class RecordWriter:
+    cdef Row* rows             # those that have not been handed over
+    cdef size_t used, room
+    cdef bint counted, threads
+    cdef uint64_t cycle, pending   # cycles of the epoch, and those of them that belong to the next instruction
+    cdef uint32_t epoch, thread
+    cdef Lacuna gap
+    cdef int grow(self) except -1
+    cdef Records hand_over(self, size_t n)
+    cdef int begin_gap(self, uint8_t why, uint64_t index, bint joins) except -1
+    cdef int close_gap(self, uint64_t end) except -1
+    cdef void lose_time(self) noexcept
+
+cdef inline Row* add_row(RecordWriter writer, uint8_t sort, uint64_t index) except NULL:
+    """Add a row at the cycle that has been reached."""
+    cdef Row* row
+    if writer.used == writer.room:
+        writer.grow()
+    row = &writer.rows[writer.used]
+    writer.used += 1
+    row.index, row.end, row.cycle, row.cycles, row.address = index, 0, writer.cycle, 0, 0
+    row.thread, row.epoch = writer.thread, writer.epoch
+    row.sort, row.size, row.executed, row.why, row.counted = sort, 0, 0, 0, writer.counted
+    return row

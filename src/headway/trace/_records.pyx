@@ -1,8 +1,102 @@
-"""Records in C, which become those of `records` one by one when they are asked for."""
+"""Records in C, which become those of `records` one by one when they are asked for, and their writer."""
 
-from libc.stdlib cimport free
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memmove, memset
 
 from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
+
+DEF LINE = 160         # the most bytes of a line of CSV, without the words that it has
+DEF NAMED = 1 << 14    # addresses whose names are kept
+
+cdef bytes NOT_EXECUTED_ = b"not_executed"
+cdef bytes EXECUTED_ = b"executed"
+cdef bytes CONDITIONAL_ = b"conditional"
+
+
+cdef inline Py_ssize_t put_decimal(char* at, uint64_t value) noexcept nogil:
+    """Write a number; return its bytes."""
+    cdef char digits[20]
+    cdef Py_ssize_t n = 0, i
+    while value >= 10:
+        digits[n] = <char>(48 + value % 10)
+        value //= 10
+        n += 1
+    digits[n] = <char>(48 + value)
+    for i in range(n + 1):
+        at[i] = digits[n - i]
+    return n + 1
+
+
+cdef inline Py_ssize_t put_address(char* at, uint64_t value) noexcept nogil:
+    """Write 0x and at least eight digits; return their bytes."""
+    cdef int i, digits = 8
+    cdef uint64_t digit
+    while digits < 16 and value >> 4 * digits:
+        digits += 1
+    at[0], at[1] = c"0", c"x"
+    for i in range(digits):
+        digit = value >> 4 * (digits - 1 - i) & 15
+        at[2 + i] = <char>(48 + digit if digit < 10 else 87 + digit)
+    return 2 + digits
+
+
+cdef inline Py_ssize_t put_bytes(char* at, bytes text) noexcept:
+    memcpy(at, <const char*>text, len(text))
+    return len(text)
+
+
+cdef struct Named:
+    uint64_t address
+    const char* name   # of an object that `SymbolCells` holds; NULL: none is kept here
+    Py_ssize_t length
+
+
+cdef class SymbolCells:
+    """The names of a program's functions as cells of CSV. ``symbol(address)`` returns a name, or ""."""
+
+    cdef object symbol
+    cdef dict cells
+    cdef Named* kept
+
+    def __cinit__(self):
+        self.kept = <Named*>calloc(NAMED, sizeof(Named))
+        if self.kept == NULL:
+            raise MemoryError
+
+    def __init__(self, symbol):
+        self.symbol, self.cells = symbol, {}
+
+    def __dealloc__(self):
+        free(self.kept)
+
+    cdef Named* at(self, uint64_t address) except NULL:
+        cdef Named* found = &self.kept[address >> 1 & (NAMED - 1)]
+        if found.name == NULL or found.address != address:
+            name = self.symbol(address)
+            cell = self.cells.get(name)
+            if cell is None:
+                quoted = '"' + name.replace('"', '""') + '"' if any(one in name for one in ',"\r\n') else name
+                cell = self.cells[name] = quoted.encode("utf-8", "backslashreplace")
+            found.address, found.name, found.length = address, <const char*>(<bytes>cell), len(cell)
+        return found
+
+
+cdef class Totals:
+    """What is in records: instructions, and gaps by reason with their cycles, None if those of one are not known."""
+
+    def __init__(self):
+        memset(self.gaps, 0, sizeof(self.gaps))
+        memset(self.cycles, 0, sizeof(self.cycles))
+        memset(self.unknown, 0, sizeof(self.unknown))
+
+    @property
+    def by_reason(self):
+        """The number of gaps and their cycles, by reason."""
+        return {
+            why: (self.gaps[why], None if self.unknown[why] else self.cycles[why]) for why in Why if self.gaps[why]
+        }
 
 
 cdef class Records:
@@ -34,6 +128,101 @@ cdef class Records:
             return Timestamp(r.cycles, cycle, r.epoch, r.index)
         return Exception_(r.thread, None if r.size else r.address, cycle, r.epoch, r.index)
 
+    def add_to(self, Totals totals not None):
+        """Count the records."""
+        cdef Py_ssize_t i
+        cdef Row* r
+        for i in range(self.size):
+            r = &self.data[i]
+            if r.sort == INSTRUCTION:
+                totals.instructions += 1
+            elif r.sort == GAP:
+                totals.gaps[r.why] += 1
+                if r.counted and not r.size:
+                    totals.cycles[r.why] += r.cycles
+                else:
+                    totals.unknown[r.why] = True
+                if r.why == UNSYNCHRONISED:
+                    totals.unread += r.end - r.index
+        return None
+
+    def timestamps(self):
+        """Return the `Timestamp` records."""
+        cdef Py_ssize_t i
+        return [self[i] for i in range(self.size) if self.data[i].sort == TIME]
+
+    def csv(self, bytes stream, SymbolCells symbols not None, state):
+        """Return lines with the columns stream, thread, cycle, cycles, address, size, state and symbol.
+
+        They are those of instructions and gaps. ``state(why, start, end)`` returns the state of a gap in these bytes of
+        the stream.
+        """
+        cdef Py_ssize_t i, room = self.size * 64 + LINE, used = 0
+        cdef char* out = <char*>malloc(room)
+        cdef char* larger
+        cdef char* at
+        cdef Row* r
+        cdef Named* named = NULL
+        cdef bytes word
+        cdef Py_ssize_t more
+        if out == NULL:
+            raise MemoryError
+        try:
+            for i in range(self.size):
+                r = &self.data[i]
+                if r.sort == INSTRUCTION:
+                    named = symbols.at(r.address)
+                    more = named.length
+                elif r.sort == GAP:
+                    word = state(r.why, r.index, r.end).encode()
+                    more = len(word)
+                else:
+                    continue
+                if used + more + len(stream) + LINE > room:
+                    room = 2 * room + more + len(stream)
+                    larger = <char*>realloc(out, room)
+                    if larger == NULL:
+                        raise MemoryError
+                    out = larger
+                at = out + used
+                at += put_bytes(at, stream)
+                at[0] = c","
+                at += 1
+                if r.sort == INSTRUCTION and self.threads:
+                    at += put_decimal(at, r.thread)
+                at[0] = c","
+                at += 1
+                if r.counted and not r.epoch:
+                    at += put_decimal(at, r.cycle)
+                at[0] = c","
+                at += 1
+                if r.counted and not (r.sort == GAP and r.size):
+                    at += put_decimal(at, r.cycles)
+                at[0] = c","
+                at += 1
+                if r.sort == INSTRUCTION:
+                    at += put_address(at, r.address)
+                    at[0] = c","
+                    at[1] = <char>(48 + r.size)
+                    at[2] = c","
+                    at += 3
+                    at += put_bytes(
+                        at, EXECUTED_ if r.executed == PASSED else CONDITIONAL_ if r.executed == UNTRACED else NOT_EXECUTED_
+                    )
+                    at[0] = c","
+                    memcpy(at + 1, named.name, named.length)
+                    at += 1 + named.length
+                else:
+                    memcpy(at, <const char*>b",0,", 3)
+                    at += 3 + put_bytes(at + 3, word)
+                    at[0] = c","
+                    at += 1
+                at[0] = c"\n"
+                used = at + 1 - out
+            return PyBytes_FromStringAndSize(out, used)
+        finally:
+            free(out)
+
     def instructions(self):
         """Return (address, size, cycles) of each instruction without making records, to compare many of them."""
         cdef Py_ssize_t i
@@ -41,3 +230,77 @@ cdef class Records:
             (self.data[i].address, self.data[i].size, self.data[i].cycles)
             for i in range(self.size) if self.data[i].sort == INSTRUCTION
         ]
+
+
+cdef class RecordWriter:
+    """The records of one stream that a flow writes: the last ones are kept as long as they may change.
+
+    Time goes on, or is lost and begins anew in another epoch. A gap is open as long as it is not known where the stream
+    is; it becomes a record when it ends.
+    """
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    cdef int grow(self) except -1:
+        cdef size_t room = self.room * 2 if self.room else 1024
+        cdef Row* grown = <Row*>realloc(self.rows, room * sizeof(Row))
+        if grown == NULL:
+            raise MemoryError
+        self.rows, self.room = grown, room
+        return 0
+
+    cdef Records hand_over(self, size_t n):
+        """Return the first rows, which will not change, and keep the others."""
+        cdef Records found = Records()
+        cdef size_t left = self.used - n, room = self.room
+        cdef Row* rest
+        found.threads = self.threads
+        if not n:
+            return found
+        if n * 4 < room:
+            room = n
+        rest = <Row*>malloc(room * sizeof(Row))
+        if rest == NULL:
+            raise MemoryError
+        if room == n:  # few of many: these are copied, not those
+            memcpy(rest, self.rows, n * sizeof(Row))
+            memmove(self.rows, self.rows + n, left * sizeof(Row))
+            found.data = rest
+        else:
+            memcpy(rest, self.rows + n, left * sizeof(Row))
+            found.data, self.rows = self.rows, rest
+        found.size, self.used = n, left
+        return found
+
+    cdef int begin_gap(self, uint8_t why, uint64_t index, bint joins) except -1:
+        """Begin a gap. With ``joins`` a gap that ended just now, without an instruction, goes on."""
+        cdef Row* row
+        if self.gap.open:
+            return 0
+        self.gap.open, self.gap.why, self.gap.index, self.gap.lost = True, why, index, False
+        self.gap.cycles, self.pending = self.pending, 0
+        if joins and self.used and self.rows[self.used - 1].sort == GAP and self.rows[self.used - 1].why >= DAMAGE:
+            row = &self.rows[self.used - 1]
+            self.gap.why, self.gap.index, self.gap.lost = row.why, row.index, row.size
+            self.gap.cycles += row.cycles
+            self.used -= 1
+        return 0
+
+    cdef int close_gap(self, uint64_t end) except -1:
+        """End the gap, if one is open, before a byte of the stream."""
+        cdef Row* row
+        if not self.gap.open:
+            return 0
+        self.gap.open = False
+        row = add_row(self, GAP, self.gap.index)
+        row.end = max(end, self.gap.index)
+        row.cycles, row.why, row.size = self.gap.cycles, self.gap.why, self.gap.lost
+        return 0
+
+    cdef void lose_time(self) noexcept:
+        """Begin a new epoch: it is not known how much time passes in the open gap."""
+        self.gap.lost = True
+        if self.cycle:
+            self.epoch += 1
+            self.cycle = 0

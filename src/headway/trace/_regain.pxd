@@ -11,6 +11,9 @@ cdef struct Item:
     uint32_t cycles
     uint8_t executed
     uint8_t sort       # INSTRUCTION: an atom. GAP: cycles alone. TIME
+    uint8_t size       # of the instruction that it was found to be, at its address
+    bint calls         # whether that is a call
+    uint32_t address
 
 cdef struct Stretch:   # the items between two packets with an address
     Item* items
@@ -19,12 +22,20 @@ cdef struct Stretch:   # the items between two packets with an address
     uint32_t base      # the address in the packet with which it begins, right or wrong
     Packet* end
 
+cdef struct Atoms
+
 cdef bint confirms(Packet* p, Place* after) noexcept
 
 @cython.final
 cdef class Regain:
     cdef Seen seen
-    cdef size_t credit         # steps that may still be spent on the search
+    cdef size_t credit         # steps that may still be spent on searches
+    cdef size_t budget         # steps that may still be spent on the search for this place of damage
+    cdef bint searching        # there has been a search for it
+    cdef bint exhausted        # … that ended because nothing of the budget was left
+    cdef readonly uint64_t searches, given_up
+    cdef int begin(self) except -1
+    cdef bint spend(self, size_t steps) noexcept
     cdef uint32_t trusted      # address of the last instruction that is certain
     cdef uint32_t returns[16]
     cdef size_t calls
@@ -32,6 +43,7 @@ cdef class Regain:
     cdef int called(self, uint32_t after) except -1
     cdef size_t where(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0
     cdef size_t follow(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0
+    cdef bint fits(self, Place* place, Atoms* atoms) except -1
     cdef size_t nearest(self, Stretch* s, size_t start, Place* places, size_t n) except? 0
     cdef size_t everywhere(self, Place* place, uint8_t bits, Place* found) except? 0
     cdef int explore_around(self, Stretch* s) except -1

@@ -8,20 +8,23 @@ The search considers each instruction that the stream has reached; those to whic
 was, from where its calls return to, and from the function that returns to the packet's address; the addresses that
 share the known bits; and, if it is at none of these, all that are near.
 
-The search costs time. It is paid from a credit that the stream's atoms earn, so that noise is decoded in linear time,
-too.
+The search costs time, which is counted in steps: an instruction that is looked at. Each place of damage has a budget of
+them. Beyond it the search is given up, which is counted, and the gap lasts to the next complete address. The budgets are
+paid from a credit that the stream's atoms earn, so that noise is decoded in linear time, too.
 """
 
 cimport cython
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 
 from headway.trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB
 from headway.trace._records cimport INSTRUCTION
-from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code
+from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code, code_at, step
 
-DEF EARNS = 256        # steps that each atom adds to the credit
+DEF EARNS = 8          # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the largest credit
-DEF COSTS = 32         # steps that an instruction costs that was not known before
+DEF BUDGET = 1 << 20   # steps for one place of damage
+DEF COSTS = 4          # steps that an instruction costs that was not known before
 DEF MIN_ATOMS = 4      # the least number of atoms that are followed
 DEF PROOF = 16         # the least number of atoms if they are the only evidence
 DEF CALLS = 16         # the number of calls whose return addresses are remembered
@@ -42,8 +45,30 @@ cdef bint confirms(Packet* p, Place* after) noexcept:
     return after.known == AWAITING and not p.has & EXCEPTION
 
 
+cdef struct Atoms:
+    size_t count
+    uint8_t* executed
+    uint32_t* failed   # for each atom, the next one that was not executed, from itself on
+
+
+cdef void gather(Atoms* atoms, Stretch* s, size_t start) noexcept:
+    """Take the atoms of the items from ``start`` on."""
+    cdef size_t i
+    cdef uint32_t failed
+    atoms.count = 0
+    for i in range(start, s.count):
+        if s.items[i].sort == INSTRUCTION:
+            atoms.executed[atoms.count] = s.items[i].executed
+            atoms.count += 1
+    failed = <uint32_t>atoms.count
+    for i in range(atoms.count, 0, -1):
+        if not atoms.executed[i - 1]:
+            failed = <uint32_t>(i - 1)
+        atoms.failed[i - 1] = failed
+
+
 cdef inline size_t reach(
-    uint32_t* around, uint8_t* isas, uint8_t* steps, size_t n, uint32_t address, uint8_t isa, uint8_t step
+    uint32_t* around, uint8_t* isas, uint8_t* steps, size_t n, uint32_t address, uint8_t isa, uint8_t far
 ) noexcept nogil:
     """Add an address unless it has been reached before. Return the new number of addresses."""
     cdef size_t i
@@ -52,7 +77,7 @@ cdef inline size_t reach(
             return n
     if n == REACHED:
         return n
-    around[n], isas[n], steps[n] = address, isa, step
+    around[n], isas[n], steps[n] = address, isa, far
     return n + 1
 
 
@@ -61,7 +86,23 @@ cdef class Regain:
     """The search for the address of one stream."""
 
     def __init__(self, Seen seen not None):
-        self.seen, self.credit = seen, CREDIT // 4
+        self.seen, self.credit, self.budget = seen, CREDIT // 4, BUDGET
+
+    cdef int begin(self) except -1:
+        """Begin with the next place of damage."""
+        self.budget, self.searching, self.exhausted = min(self.credit, <size_t>BUDGET), False, False
+        return 0
+
+    cdef bint spend(self, size_t steps) noexcept:
+        """Take steps from the budget. Return whether it had so many; if not, the search for this place is given up."""
+        if steps > self.budget:
+            if not self.exhausted:
+                self.exhausted = True
+                self.given_up += 1
+            return False
+        self.budget -= steps
+        self.credit -= min(self.credit, steps)
+        return True
 
     cdef int earn(self, size_t atoms) except -1:
         self.credit = min(self.credit + EARNS * atoms, <size_t>CREDIT)
@@ -80,6 +121,9 @@ cdef class Regain:
         are known. ``near``: accept a place only if it is clearly the nearest.
         """
         cdef size_t resume, before
+        if not self.searching:
+            self.searching = True
+            self.searches += 1
         self.explore_around(s)
         resume = self.follow(s, start, bits, near, found)
         before = self.seen.entries
@@ -90,22 +134,29 @@ cdef class Regain:
         return resume
 
     cdef size_t follow(self, Stretch* s, size_t start, uint8_t bits, bint near, Place* found) except? 0:
-        """Follow all possible places at once along the atoms."""
+        """Follow all possible places along the atoms."""
         cdef size_t i, k, n = 0, left
+        cdef Atoms atoms
         cdef Code* code = NULL
         cdef Place* places
         cdef uint32_t mask = <uint32_t>((<uint64_t>1 << bits) - 1)
         cdef bint same
-        if self.seen.entries > self.credit or s.count - start < MIN_ATOMS:
+        if s.count - start < MIN_ATOMS or not self.spend(self.seen.entries):
             return s.count
         cdef size_t most = self.seen.entries + ELSEWHERE
         cdef Place* firsts = <Place*>malloc(most * 2 * sizeof(Place))
-        if firsts == NULL:
+        atoms.executed = <uint8_t*>malloc((s.count - start) * (sizeof(uint8_t) + sizeof(uint32_t)))
+        if firsts == NULL or atoms.executed == NULL:
+            free(firsts)
+            free(atoms.executed)
             raise MemoryError
+        atoms.failed = <uint32_t*>(atoms.executed + (s.count - start))
         try:
+            gather(&atoms, s, start)
             if bits:
                 n = self.everywhere(&s.place, bits, firsts)
-                self.credit -= min(self.credit, n * COSTS)
+                if not self.spend(n * COSTS):
+                    return s.count
             for k in range(self.seen.capacity if not n else 0):
                 code = &self.seen.table[k]
                 if code.key and code.branching and not ((code.key - 1 >> 2) ^ s.place.address) & mask:
@@ -113,24 +164,18 @@ cdef class Regain:
                     firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 4
                     n += 1
             places = firsts + most
-            self.credit -= min(self.credit, self.seen.entries + n)
             for k in range(n):
                 places[k] = firsts[k]
-            left = n
-            for i in range(start, s.count):
-                if s.items[i].sort != INSTRUCTION:
-                    continue
-                if left > self.credit:
+            left = 0
+            for k in range(n):  # each alone: what it needs of the program stays in the cache
+                places[left] = firsts[k]
+                if self.fits(&places[left], &atoms):
+                    firsts[left] = firsts[k]
+                    left += 1
+                if self.exhausted:
                     return s.count
-                self.credit -= left
-                n, left = left, 0
-                for k in range(n):
-                    if self.seen.step(&places[k], s.items[i].executed, &code) == 0:
-                        places[left] = places[k]
-                        firsts[left] = firsts[k]
-                        left += 1
-                if not left:
-                    return s.count
+            if not left:
+                return s.count
             n, left = left, 0
             if s.end.kind == BRANCH and s.end.has & EXCEPTION or s.end.kind == SYNC and s.end.reason:
                 # Such a packet can come anywhere, so it proves nothing.
@@ -156,10 +201,34 @@ cdef class Regain:
                     return i
                 if s.items[i].sort == INSTRUCTION:
                     for k in range(left):
-                        self.seen.step(&firsts[k], s.items[i].executed, &code)
+                        step(self.seen, &firsts[k], s.items[i].executed, &code)
             return s.count
         finally:
             free(firsts)
+            free(atoms.executed)
+
+    cdef bint fits(self, Place* place, Atoms* atoms) except -1:
+        """Follow all atoms from a place, and move it. Return whether they fit there."""
+        cdef Code* code = NULL
+        cdef size_t i = 0
+        while i < atoms.count:
+            if not self.spend(1):
+                return False
+            if place.known == HERE and place.isa <= THUMB and not place.block and not place.doubtful:
+                code = code_at(self.seen, place.address, place.isa)
+                if code.branching == PLAIN and not code.conditional:
+                    if not code.ahead:
+                        code = self.seen.count_ahead(place.address, place.isa)
+                    if atoms.failed[i] < min(i + code.ahead, atoms.count):
+                        return False
+                    if i + code.ahead <= atoms.count:
+                        place.address += 2 * code.halves
+                        i += code.ahead
+                        continue
+            if step(self.seen, place, atoms.executed[i], &code):
+                return False
+            i += 1
+        return True
 
     cdef size_t nearest(self, Stretch* s, size_t start, Place* places, size_t n) except? 0:
         """Return the place that is the fewest instructions away from where the stream was before; n if it is not clear."""
@@ -170,7 +239,7 @@ cdef class Regain:
         cdef uint8_t steps[REACHED]
         cdef size_t i, k, taken = 0, waiting = 1, found = n
         cdef uint32_t address
-        cdef uint8_t isa, step
+        cdef uint8_t isa, far
         cdef int least = 255, second = 255
         around[0], isas[0], steps[0] = self.trusted, way.isa, 0
         for i in range(start if way.known == HERE else 0):
@@ -180,31 +249,32 @@ cdef class Regain:
                 break
             if start - i <= WALKED:
                 waiting = reach(around, isas, steps, waiting, way.address, way.isa, 0)
-            if self.seen.step(&way, s.items[i].executed, &code):
+            if step(self.seen, &way, s.items[i].executed, &code):
                 break
-        while taken < waiting and self.credit > 2 * REACHED + n:
-            address, isa, step = around[taken], isas[taken], steps[taken]
+        while taken < waiting:
+            if not self.spend(n + waiting):
+                return n
+            address, isa, far = around[taken], isas[taken], steps[taken]
             taken += 1
-            self.credit -= n + waiting
             for k in range(n):
                 if places[k].address == address and places[k].isa == isa:
-                    if step < least:
+                    if far < least:
                         second = least if found != k else second
-                        found, least = k, step
-                    elif found != k and step < second:
-                        second = step
-            if step >= NEARBY or isa > THUMB:
+                        found, least = k, far
+                    elif found != k and far < second:
+                        second = far
+            if far >= NEARBY or isa > THUMB:
                 continue
-            code = self.seen.code(address, isa)
+            code = code_at(self.seen, address, isa)
             if code.branching == ABSENT:
                 continue
             if code.branching == DIRECT:
-                waiting = reach(around, isas, steps, waiting, code.target, code.target_isa, step + 1)
+                waiting = reach(around, isas, steps, waiting, code.target, code.target_isa, far + 1)
             if code.branching == INDIRECT or code.branching == RETURNS:
                 for i in range(min(self.calls, <size_t>CALLS)):
-                    waiting = reach(around, isas, steps, waiting, self.returns[(self.calls - 1 - i) % CALLS], isa, step + AWAY)
+                    waiting = reach(around, isas, steps, waiting, self.returns[(self.calls - 1 - i) % CALLS], isa, far + AWAY)
             if code.branching == PLAIN or code.branching == IT or code.conditional or code.block:
-                waiting = reach(around, isas, steps, waiting, address + code.size, isa, step + 1)
+                waiting = reach(around, isas, steps, waiting, address + code.size, isa, far + 1)
         return found if second >= 2 * least + CLEARLY else n
 
     # Possible places
@@ -241,7 +311,7 @@ cdef class Regain:
             target = <uint32_t>p.value
             if p.bits < 32:
                 target = s.base >> p.bits << p.bits | target & ((1 << p.bits) - 1)
-            code = self.seen.code(target - 4, p.isa)
+            code = code_at(self.seen, target - 4, p.isa)
             if code.branching == DIRECT and code.block:
                 self.explore(code.target, code.target_isa)
             self.explore(target, p.isa)
@@ -260,11 +330,10 @@ cdef class Regain:
             address, isa = ahead[taken], isas[taken]
             taken += 1
             while waiting < BRANCHES:
-                if self.credit < COSTS:
-                    return 0
                 before = self.seen.entries
-                code = self.seen.code(address, isa)
-                self.credit -= COSTS if self.seen.entries > before else 1
+                code = code_at(self.seen, address, isa)
+                if not self.spend(COSTS if self.seen.entries > before else 1):
+                    return 0
                 if code.explored or code.branching == ABSENT:
                     break
                 code.explored = 1
@@ -281,8 +350,7 @@ cdef class Regain:
         cdef uint32_t at = max(address, <uint32_t>SWEPT) - SWEPT, end = min(address, 0xFFFF0000u) + SWEPT
         if isa > THUMB:
             return 0
-        while at < end and self.credit > COSTS:
-            self.seen.code(at, isa)
-            self.credit -= COSTS
+        while at < end and self.spend(COSTS):
+            code_at(self.seen, at, isa)
             at += 2 if isa == THUMB else 4
         return 0

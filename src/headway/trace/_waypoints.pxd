@@ -4,30 +4,19 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from headway.trace._packets cimport Packet, Packets
 from headway.trace._program cimport Code, InstructionTable, Place
-from headway.trace._records cimport Records, Row
-
-cdef struct Lacuna:        # a gap that has not ended
-    bint open
-    uint8_t why
-    bint lost              # its length is not known
-    uint64_t index, cycles
+from headway.trace._records cimport Lacuna, Records, RecordWriter
 
 cdef struct Return:        # an entry of the return stack
     uint64_t address
     uint8_t isa
 
 @cython.final
-cdef class Walk:
+cdef class Walk(RecordWriter):
     cdef InstructionTable program
-    cdef bint counted, threads, stack
+    cdef bint stack
     cdef bint holds            # cycles may still be added to the last waypoint
     cdef uint32_t barriers     # bit n: barriers of kind n are waypoints
-    cdef Row* rows
-    cdef size_t used, room
     cdef Place place
-    cdef uint64_t cycle, pending
-    cdef uint32_t epoch, thread
-    cdef Lacuna gap
     cdef Return returns[16]
     cdef size_t calls, top
     cdef bint links            # the branch whose target comes next is a call, and returns to `link`
@@ -39,12 +28,10 @@ cdef class Walk:
     cdef uint64_t began        # the cycle at which it began
     cdef readonly uint64_t stretches, contradictions
     cdef Records give(self, bint last)
-    cdef Row* add(self, uint8_t sort, uint64_t index) except NULL
     cdef int elapse(self, uint64_t cycles) except -1
     cdef int credit(self, uint64_t cycles) except -1
     cdef int lose(self, uint8_t why, uint64_t index) except -1
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1
-    cdef int close_gap(self, uint64_t end) except -1
     cdef int contradict(self, uint64_t index) except -1
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1
     cdef int roll_back(self) except -1

@@ -6,6 +6,8 @@ class WaypointFlow:
     contradictions: int
     left: int
     visited: int
+    searches: int
+    given_up: int
     waiting: bool
     def begins(self) -> None: ...
     def feed(self, packets: Packets) -> Records: ...

@@ -18,15 +18,15 @@ and 0 cycles.
 
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memmove, memset
 
 from headway.trace._packets cimport A64, THUMB, Packet, Packets
 from headway.trace._program cimport (
     ABSENT, AWAITING, DIRECT, HERE, IT, NOWHERE, PLAIN, RETURNS, Code, InstructionTable, Place,
+    code_at,
 )
 from headway.trace._records cimport (
     CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
+    add_row,
 )
 
 DEF LONGEST_RUN = 1 << 16  # instructions without a waypoint; more are no program
@@ -49,9 +49,6 @@ cdef class Walk:
         self.stack, self.barriers = stack, barriers
         self.gap.open, self.gap.why = True, UNSYNCHRONISED
 
-    def __dealloc__(self):
-        free(self.rows)
-
     cdef Records give(self, bint last):
         """Return all final rows: all, but those that a trial or a gap may still change."""
         cdef size_t n = self.used
@@ -69,34 +66,9 @@ cdef class Walk:
             while n and self.used - n < HELD and self.rows[n - 1].sort == TIME:
                 n -= 1
             n -= n > 0 and self.rows[n - 1].sort == INSTRUCTION
-        cdef Records found = Records()
-        found.threads = self.threads
-        found.data = <Row*>malloc((n + 1) * sizeof(Row))
-        if found.data == NULL:
-            raise MemoryError
-        found.size = n
-        if n:  # else there may be no rows yet, and memmove takes no NULL
-            memmove(found.data, self.rows, n * sizeof(Row))
-            memmove(self.rows, self.rows + n, (self.used - n) * sizeof(Row))
-        self.used -= n
         if self.trial:
             self.mark -= n
-        return found
-
-    cdef Row* add(self, uint8_t sort, uint64_t index) except NULL:
-        cdef Row* row
-        if self.used == self.room:
-            self.room = self.room * 2 if self.room else 1024
-            row = <Row*>realloc(self.rows, self.room * sizeof(Row))
-            if row == NULL:
-                raise MemoryError
-            self.rows = row
-        row = &self.rows[self.used]
-        self.used += 1
-        memset(row, 0, sizeof(Row))
-        row.sort, row.index, row.cycle = sort, index, self.cycle
-        row.epoch, row.thread, row.counted = self.epoch, self.thread, self.counted
-        return row
+        return self.hand_over(n)
 
     # Time and gaps
 
@@ -127,37 +99,14 @@ cdef class Walk:
         if self.trial:
             self.roll_back()
         self.open_gap(why, index)
-        self.gap.lost = True
-        if self.cycle:
-            self.epoch += 1
-            self.cycle = 0
+        self.lose_time()
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
-        cdef Row* row
         self.place.known = NOWHERE
         self.calls = 0
-        if self.gap.open:
-            return 0
-        self.gap.open, self.gap.why, self.gap.index, self.gap.lost = True, why, index, False
-        self.gap.cycles, self.pending = self.pending, 0
-        if self.used and not self.trial and self.rows[self.used - 1].sort == GAP and self.rows[self.used - 1].why >= DAMAGE:
-            row = &self.rows[self.used - 1]
-            self.gap.why, self.gap.index, self.gap.lost = row.why, row.index, row.size
-            self.gap.cycles += row.cycles
-            self.used -= 1
-        return 0
-
-    cdef int close_gap(self, uint64_t end) except -1:
-        cdef Row* row
-        if not self.gap.open:
-            return 0
-        self.gap.open = False
-        row = self.add(GAP, self.gap.index)
-        row.end = max(end, self.gap.index)
-        row.cycles, row.why, row.size = self.gap.cycles, self.gap.why, self.gap.lost
-        return 0
+        return self.begin_gap(why, index, not self.trial)
 
     cdef int contradict(self, uint64_t index) except -1:
         """Begin a gap, because packets and program do not agree."""
@@ -182,7 +131,7 @@ cdef class Walk:
             self.contradict(index)
             return 0
         if doubted:
-            if self.program.code(address, isa).branching == ABSENT:
+            if code_at(self.program, address, isa).branching == ABSENT:
                 return 0
             self.trial, self.mark, self.proved = True, self.used, 0
             self.before, self.began = self.gap, self.cycle
@@ -219,7 +168,7 @@ cdef class Walk:
 
     cdef int passes(self, Code* code, uint64_t index) except -1:
         """Add the instruction at the place, which is no waypoint."""
-        cdef Row* row = self.add(INSTRUCTION, index)
+        cdef Row* row = add_row(self, INSTRUCTION, index)
         row.address, row.size, row.cycle = self.place.address, code.size, self.cycle - self.pending
         row.executed = UNTRACED if code.conditional or self.place.block else PASSED
         if self.place.block:
@@ -235,7 +184,7 @@ cdef class Walk:
         """Add the instructions before the next waypoint. Return 0, or why there is none."""
         cdef int n
         for n in range(LONGEST_RUN):
-            at[0] = self.program.code(self.place.address, self.place.isa)
+            at[0] = code_at(self.program, self.place.address, self.place.isa)
             if at[0].branching == ABSENT:
                 return IMAGE
             if self.stops(at[0]):
@@ -266,7 +215,7 @@ cdef class Walk:
 
     cdef int take(self, Code* code, bint executed, uint64_t index) except -1:
         """Add the waypoint at the place, and go to where it leads."""
-        cdef Row* row = self.add(INSTRUCTION, index)
+        cdef Row* row = add_row(self, INSTRUCTION, index)
         cdef uint64_t after = self.place.address + code.size
         row.address, row.size, row.executed = self.place.address, code.size, PASSED if executed else FAILED
         row.cycles, self.pending = self.pending, 0
@@ -321,7 +270,7 @@ cdef class Walk:
         for n in range(LONGEST_RUN):
             if not inclusive and self.place.address == address:
                 return 0
-            code = self.program.code(self.place.address, self.place.isa)
+            code = code_at(self.program, self.place.address, self.place.isa)
             if code.branching == ABSENT:
                 self.open_gap(IMAGE, index)
                 return 0
@@ -345,7 +294,7 @@ cdef class Walk:
             return 0
         self.first = self.used
         for n in range(LONGEST_RUN):
-            code = self.program.code(self.place.address, self.place.isa)
+            code = code_at(self.program, self.place.address, self.place.isa)
             if code.branching == ABSENT:
                 self.open_gap(IMAGE, index)
                 return 0
@@ -367,7 +316,7 @@ cdef class Walk:
             return 0
         self.first = self.used
         for n in range(min(number, <uint64_t>LONGEST_RUN)):
-            code = self.program.code(self.place.address, self.place.isa)
+            code = code_at(self.program, self.place.address, self.place.isa)
             if code.branching == ABSENT:
                 break
             if not self.stops(code):
@@ -411,13 +360,13 @@ cdef class Walk:
 
     cdef int stamp(self, uint64_t time, uint64_t index) except -1:
         """Add a time of the common clock."""
-        cdef Row* row = self.add(TIME, index)
+        cdef Row* row = add_row(self, TIME, index)
         row.cycles = time
         return 0
 
     cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1:
         """Add an exception, which continues at an address, if that is known."""
-        cdef Row* row = self.add(TAKEN, index)
+        cdef Row* row = add_row(self, TAKEN, index)
         row.address, row.thread, row.size = address, number, not known
         return 0
 
@@ -455,6 +404,16 @@ cdef class WaypointFlow:
     @property
     def visited(self):
         """As of `_flow.Flow`; not counted."""
+        return 0
+
+    @property
+    def searches(self):
+        """As of `_flow.Flow`; there are none."""
+        return 0
+
+    @property
+    def given_up(self):
+        """As of `_flow.Flow`; there are none."""
         return 0
 
     @property

@@ -15,7 +15,21 @@ from typing import Any, Final
 
 from headway.extras import load
 
-__all__ = ["ABSENT", "DIRECT", "DMB", "DSB", "INDIRECT", "ISB", "IT", "PLAIN", "RETURNS", "TSTART", "WAIT", "Code"]
+__all__ = [
+    "ABSENT",
+    "DIRECT",
+    "DMB",
+    "DSB",
+    "INDIRECT",
+    "ISB",
+    "IT",
+    "PLAIN",
+    "RETURNS",
+    "TSTART",
+    "WAIT",
+    "Code",
+    "plain",
+]
 
 capstone, arm, arm64 = (load("trace", name) for name in ("capstone", "capstone.arm", "capstone.arm64"))
 
@@ -38,6 +52,8 @@ TSTART: Final = 5
 """The start of a transaction."""
 
 _ARM, _THUMB, _A64 = 0, 1, 4
+_PLAIN64 = {0b1000, 0b1001, 0b0101, 0b1101, 0b0100, 0b0110, 0b1100, 0b1110, 0b0111, 0b1111}
+"""Bits 25 to 28 of A64's instructions other than branches, system instructions and those that are reserved."""
 _KINDS = {
     arm.ARM_INS_ISB: ISB, arm.ARM_INS_DMB: DMB, arm.ARM_INS_DSB: DSB, arm.ARM_INS_WFI: WAIT, arm.ARM_INS_WFE: WAIT,
 }  # fmt: skip
@@ -87,6 +103,8 @@ class Code:
         For a branch, the last value is 1 if the branch is a call; for a plain instruction, the kind of barrier it is.
         """
         data = self._read(address, 4)
+        if len(data) == 4 and (found := plain(int.from_bytes(data, "little"), isa)):
+            return found
         if isa == _A64:
             return self._look64(address, data)
         size = _size(data, isa)
@@ -128,6 +146,28 @@ class Code:
         if found.id in _INDIRECT64:
             return 4, INDIRECT, False, 0, 0, calls
         return 4, PLAIN, False, 0, 0, _KINDS64.get(found.id, 0)
+
+
+def plain(word: int, isa: int) -> tuple[int, int, bool, int, int, int] | None:
+    """Return what `Code.look` finds of an instruction that plainly is a plain one, or None: these are most.
+
+    ``word``: four bytes from the instruction's address on.
+    """
+    if isa == _A64:  # data processing, loads and stores
+        return (4, PLAIN, False, 0, 0, 0) if word >> 25 & 15 in _PLAIN64 else None
+    if isa == _THUMB:  # 16 bits that name only low registers, and PUSH
+        top = word >> 10 & 63
+        return (2, PLAIN, False, 0, 0, 0) if top < 17 or 18 <= top < 44 or top == 45 or 48 <= top < 52 else None
+    if word >> 28 > 14:
+        return None
+    kind, register, base = word >> 25 & 7, word >> 12 & 15, word >> 16 & 15
+    if kind < 2:  # data processing; not its space of other instructions
+        certain = register < 14 and base < 15 and word >> 23 & 3 != 2
+    elif kind == 2 or (kind == 3 and not word & 16):  # loads and stores of one register
+        certain = register < 15 and base < 15
+    else:  # loads and stores of several
+        certain = kind == 4 and base < 15 and not word >> 22 & 1 and not (word >> 20 & 1 and word >> 15 & 1)
+    return (4, PLAIN, word >> 28 < 14, 0, 0, 0) if certain else None
 
 
 def _newer(address: int, word: int) -> tuple[int, int, bool, int, int, int]:

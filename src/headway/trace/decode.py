@@ -5,7 +5,6 @@ Files are read in chunks, so that memory does not grow with the trace. Each stre
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,22 +15,25 @@ from typing import BinaryIO
 from headway.errors import HeadwayError, SelectionError
 from headway.values import shown
 
-from ._coresight import Deformatter, Probe
+from ._coresight import Deformatter, Probe, StreamPlaces
 from ._flow import Flow
 from ._packets import Packets
 from ._program import InstructionTable
-from ._records import Records
+from ._records import Records, SymbolCells, Totals
 from ._waypoints import WaypointFlow
 from .code import Code
 from .image import TracedImage
 from .packets import PacketKind
-from .records import Record
+from .records import Record, Timestamp, Why
 from .snapshot import CapturedBuffer, Setting, Source, Style, TraceSnapshot
 
-__all__ = ["Capture", "Stream", "StreamPlaces", "StreamStatistics"]
+__all__ = ["CSV_COLUMNS", "Capture", "Stream", "StreamPlaces", "StreamStatistics", "StreamTotals"]
+
+CSV_COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
+"""The columns of `Stream.csv`."""
 
 _CHUNK = 1 << 16
-_TRIED = 1 << 20
+_TRIED = 1 << 18
 """The number of bytes of a stream that are decoded to test whether an image fits."""
 
 _LEFT, _RARE = 4, 10
@@ -42,6 +44,8 @@ _SYNCHRONISED = 1 << 14
 """Bytes of a stream among which there is an A-sync. The trace unit writes one every 1,024 unless told otherwise."""
 
 _FRAME = 16
+_NO_STREAM = 0x7F
+"""A trace ID that no stream has."""
 _NAMED = 12
 """The most things that are named as left out; further ones are counted."""
 _SESSION = 8
@@ -53,42 +57,26 @@ def _shown(name: str) -> str:
     return name[:60]
 
 
-class StreamPlaces:
-    """The positions of a stream's bytes in the buffer, to the frame; in a long trace, to a few frames."""
-
-    def __init__(self, most: int = 1 << 16) -> None:
-        self._offsets: list[int] = [0]
-        self._positions: list[int] = [0]
-        self._most, self._every, self._seen = most, 1, 0
-
-    def add(self, pairs: Iterable[int]) -> None:
-        """Add pairs (byte of the stream, byte of the buffer), flattened into one sequence and ascending."""
-        numbers = iter(pairs)
-        for offset, position in zip(numbers, numbers, strict=True):
-            self._seen += 1
-            if self._seen % self._every:
-                continue
-            self._offsets.append(offset)
-            self._positions.append(position)
-            if len(self._offsets) > self._most:
-                del self._offsets[1::2], self._positions[1::2]
-                self._every *= 2
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span of bytes of the buffer in which the stream's bytes ``start`` to ``end`` lie."""
-        first = self._positions[max(bisect_right(self._offsets, start) - 1, 0)]
-        last = bisect_left(self._offsets, end)
-        if last < len(self._offsets):
-            return first, max(self._positions[last], first)
-        return first, self._positions[-1] + _FRAME * self._every
-
-
 @dataclass(frozen=True, slots=True)
 class StreamStatistics:
     """The size of a stream in bytes, and its number of packets of each kind (of noise and truncated packets, bytes)."""
 
     size: int
     packets: dict[PacketKind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTotals:
+    """What a stream became: instructions, and by reason the number of gaps and their cycles (None: not known)."""
+
+    instructions: int
+    unread: int
+    """Bytes before the first synchronisation."""
+    gaps: dict[Why, tuple[int, int | None]]
+    searches: int
+    """Searches for an address that damage had taken."""
+    given_up: int
+    """Those of them that were given up, because each may take only so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +112,18 @@ class Stream:
 
     def pieces(self) -> Iterator[bytes | int]:
         """Yield the stream's bytes; a number stands where bytes are missing."""
-        deformatter = _deformatter(self.source.buffer)
+        deformatter = _deformatter(self.source.buffer, self.source.stream)
         self.places, self.begins = StreamPlaces(), False
-        first = True
         for chunk in _chunks(self.source.buffer):
             if not self.source.buffer.formatted:
                 yield chunk
                 continue
-            for stream, data, places in deformatter.feed(chunk):
-                if stream == self.source.stream:
-                    if data:
-                        self.places.add(places)
-                    yield data or places[0]
-                elif first and data and stream:
-                    self.begins = True
-                first = first and not data
+            found = deformatter.feed(chunk)
+            self.begins = deformatter.first not in (-1, 0, self.source.stream)
+            for _, data, places in found:
+                if data:
+                    self.places.add(places)
+                yield data or places[0]
 
     def packets(self) -> Iterator[Packets]:
         """Yield the stream's packets in blocks."""
@@ -166,9 +151,12 @@ class Stream:
 
     @cached_property
     def _trial(self) -> _Trial:
-        flow = self._flow(confined=False)
-        found = sum(len(block.instructions()) for block in self._decode(flow, _TRIED))
-        return _Trial(found, flow.stretches, flow.contradictions, flow.left, flow.visited)
+        flow, totals = self._flow(confined=False), Totals()
+        if isinstance(flow, Flow):
+            flow.searching = False
+        for block in self._decode(flow, _TRIED):
+            block.add_to(totals)
+        return _Trial(totals.instructions, flow.stretches, flow.contradictions, flow.left, flow.visited)
 
     def _flow(self, *, confined: bool) -> Flow | WaypointFlow:
         if not self.image.spans:
@@ -195,6 +183,32 @@ class Stream:
                     break
         yield from _followed(flow, parser.finish())
         yield flow.finish()
+
+    def totals(self) -> StreamTotals:
+        """Return the instructions and the gaps of the stream. Raises HeadwayError if there is no image."""
+        flow, found = self._flow(confined=self._trial.confined), Totals()
+        for block in self._decode(flow):
+            block.add_to(found)
+        return StreamTotals(found.instructions, found.unread, found.by_reason, flow.searches, flow.given_up)
+
+    def csv(self) -> Iterator[bytes]:
+        """Yield lines of CSV for instructions and gaps, with the columns of `CSV_COLUMNS`, in blocks.
+
+        A gap's ``state`` has its bytes of the buffer. Raises HeadwayError if there is no image.
+        """
+        name, symbols = f"{self.id:#x}".encode(), SymbolCells(self.image.symbol)
+        for block in self.blocks():
+            yield block.csv(name, symbols, self.gap_state)
+
+    def gap_state(self, why: int, start: int, end: int) -> str:
+        """Return the name of the state of a gap, with its bytes of the buffer, from its bytes of the stream."""
+        first, last = self.places.span(start, end)
+        return f"{Why(why).state}[{first}:{last}]"
+
+    def timestamps(self) -> Iterator[Timestamp]:
+        """Yield the times of the common clock. Raises HeadwayError if there is no image."""
+        for block in self.blocks():
+            yield from block.timestamps()
 
     def records(self) -> Iterator[Record]:
         """Yield the stream's records one by one. Raises HeadwayError if there is no image."""
@@ -336,12 +350,12 @@ class _Contents:
 
 
 def _contents(buffer: CapturedBuffer) -> _Contents:
-    deformatter, sizes, total = _deformatter(buffer), dict[int, int](), 0
+    deformatter, total = _deformatter(buffer, _NO_STREAM), 0
     for chunk in _chunks(buffer):
         total += len(chunk)
         if buffer.formatted:
-            for stream, data, _ in deformatter.feed(chunk):
-                sizes[stream] = sizes.get(stream, 0) + len(data)
+            deformatter.feed(chunk)
+    sizes = deformatter.sizes
     words = ", ".join(ascii(str(path)) for path in buffer.paths)
     if not total:
         return _Contents(sizes, f"{words} is empty: there is no trace in it")
@@ -351,8 +365,8 @@ def _contents(buffer: CapturedBuffer) -> _Contents:
     return _Contents(sizes)
 
 
-def _deformatter(buffer: CapturedBuffer) -> Deformatter | Probe:
-    return Probe() if buffer.style is Style.PROBE else Deformatter()
+def _deformatter(buffer: CapturedBuffer, stream: int | None) -> Deformatter | Probe:
+    return Probe(stream) if buffer.style is Style.PROBE else Deformatter(stream)
 
 
 def _undecoded(source: Source) -> str:

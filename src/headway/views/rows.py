@@ -7,7 +7,8 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, TextIO
 
@@ -16,7 +17,7 @@ from headway.errors import HeadwayError
 from .figures import NOTHING, share, with_unit
 from .printable import clean, fit, width_of
 
-__all__ = ["Cell", "plain", "print_rows", "write_rows"]
+__all__ = ["Cell", "plain", "print_lines", "print_rows", "write_rows"]
 
 Cell = int | float | str | bool | None
 
@@ -101,9 +102,25 @@ def print_rows(
     Raises HeadwayError if standard output cannot be written.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    try:
+    with _standard_output():
         write_rows(sys.stdout, columns, rows, style, width=width, units=units)
         sys.stdout.flush()
+
+
+def print_lines(columns: Sequence[str], lines: Iterable[bytes]) -> None:
+    """Write CSV to standard output whose lines are there already, many at a time. Raises as `print_rows` does."""
+    with _standard_output():
+        sys.stdout.write(",".join(columns) + "\n")
+        sys.stdout.flush()
+        for some in lines:
+            sys.stdout.buffer.write(some)
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         pass
     except OSError as error:

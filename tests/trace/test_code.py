@@ -1,0 +1,45 @@
+"""What an instruction does to the flow: the quick answer is the disassembler's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.trace import code
+
+
+@settings(max_examples=2000)
+@given(st.sampled_from((0, 1, 4)), st.integers(0, (1 << 32) - 1))
+def test_what_is_plainly_plain_is_plain_to_the_disassembler(isa: int, word: int) -> None:
+    found = code.plain(word, isa)
+    if found is None:
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(code, "plain", lambda word, isa: None)
+        assert code.Code(lambda address, size: word.to_bytes(4, "little")).look(0x8000, isa) == found
+
+
+@pytest.mark.parametrize(
+    ("isa", "word"),
+    [
+        (0, 0xEA000000),  # b
+        (0, 0xE12FFF1E),  # bx lr
+        (0, 0xE8BD8000),  # pop {pc}
+        (0, 0xE1A0F00E),  # mov pc, lr
+        (0, 0xE59FF000),  # ldr pc, [pc]
+        (0, 0xEE070FBA),  # DMB of ARMv6
+        (0, 0xF57FF05F),  # dmb
+        (1, 0x4770),  # bx lr
+        (1, 0xBD00),  # pop {pc}
+        (1, 0xB100),  # cbz
+        (1, 0xBF08),  # it eq
+        (1, 0xE7FE),  # b
+        (1, 0x8F5FF3BF),  # dmb, its first half in the low bits
+        (4, 0xD65F03C0),  # ret
+        (4, 0x14000000),  # b
+        (4, 0xD5033FDF),  # isb
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_disassembler(isa: int, word: int) -> None:
+    assert code.plain(word, isa) is None

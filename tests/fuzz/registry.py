@@ -16,6 +16,7 @@ NAMES: tuple[str, ...] = (
     "ptm",
     "etmv4",
     "perfdata",
+    "ete",
     "snapshot",
     "elf",
     "dwarf",

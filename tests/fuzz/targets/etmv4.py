@@ -30,6 +30,8 @@ class Etmv4Target(Target):
     """Streams of a random A64 program."""
 
     name = "etmv4"
+    registers: tuple[bytes, ...] = (_PLAIN, _SPECULATIVE)
+    """Of the seeds."""
 
     def __init__(self) -> None:
         self._inputs = 0
@@ -45,17 +47,21 @@ class Etmv4Target(Target):
         return [
             registers + bytes(etmv4.run(self._program, Random(seed), _setting(registers), 40).trace)
             for seed in range(4)
-            for registers in (_PLAIN, _SPECULATIVE)
+            for registers in self.registers
         ]
 
     def make(self, random: Random) -> bytes:
         """Change a stream, or make one of valid packets in any order. The first bytes are its setting."""
         seed = random.choice(self.seeds)
-        registers = random.randbytes(24) if random.random() < 0.2 else seed[:24]
+        registers = self._drawn(random) if random.random() < 0.2 else seed[:24]
         if random.random() < 0.6:
             return registers + mutated(random, seed[24:], self.seeds)
         start = etmv4.START + etmv4.ON + etmv4.context() + etmv4.long_address(etmv4.BASE)
         return registers + start + b"".join(self._packet(random) for _ in range(random.randrange(60)))
+
+    def _drawn(self, random: Random) -> bytes:
+        """Return any registers."""
+        return random.randbytes(24)
 
     def _packet(self, random: Random) -> bytes:
         kind, near = random.randrange(16), etmv4.BASE + 4 * random.randrange(len(self._program.kinds) + 8)

@@ -1,14 +1,14 @@
 """Records in C, which become those of `records` one by one when they are asked for, and their writer."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
 
 DEF LINE = 160         # the most bytes of a line of CSV, without the words that it has
-DEF NAMED = 1 << 14    # addresses whose names are kept
+DEF NAMED = 1 << 16    # addresses whose names are kept
 
 cdef bytes NOT_EXECUTED_ = b"not_executed"
 cdef bytes EXECUTED_ = b"executed"
@@ -83,6 +83,88 @@ cdef class SymbolCells:
         return found
 
 
+cdef class SpanReader:
+    """Makes spans of time of records: instructions of one function one after the other are one span.
+
+    A span is (epoch, start, end, address, thread, why, known, waited): its cycles, and of instructions the first
+    address, the thread (None if it is not traced) and whether it is one instruction that took ``least`` cycles or more;
+    of a gap ``why``, which is None for instructions, and whether its length is known. ``bounds(epoch)`` returns cycles in
+    order that may lie at the ends of spans, but not within.
+    """
+
+    cdef SymbolCells symbols
+    cdef object bounds
+    cdef list limits           # of this epoch
+    cdef Py_ssize_t next
+    cdef uint64_t limit, least, cycle
+    cdef uint32_t epoch
+
+    def __init__(self, SymbolCells symbols not None, bounds, least):
+        self.symbols, self.bounds, self.least = symbols, bounds, least
+        self.enter(0)
+
+    cdef int enter(self, uint32_t epoch) except -1:
+        self.epoch, self.cycle, self.next, self.limits = epoch, 0, 0, self.bounds(epoch)
+        self.pass_by(0)
+        return 0
+
+    cdef int pass_by(self, uint64_t cycle) except -1:
+        """Find the next limit after a cycle."""
+        while self.next < len(self.limits) and <double>self.limits[self.next] <= <double>cycle:
+            self.next += 1
+        self.limit = <uint64_t>-1 if self.next == len(self.limits) else <uint64_t>self.limits[self.next]
+        return 0
+
+    def spans(self, Records block not None):
+        """Return the spans of the next records."""
+        cdef Py_ssize_t i
+        cdef Row* r
+        cdef const char* name = NULL
+        cdef const char* other
+        cdef uint64_t start, begin = 0, address = 0
+        cdef uint32_t thread = 0
+        cdef bint open = False
+        found = []
+        for i in range(block.size):
+            r = &block.data[i]
+            if r.sort != INSTRUCTION and r.sort != GAP or not r.counted:
+                continue
+            if r.epoch != self.epoch:
+                if open:
+                    found.append((self.epoch, begin, self.cycle, address, self.of(block, thread), None, True, False))
+                    open = False
+                self.enter(r.epoch)
+            start = self.cycle
+            if r.sort == GAP or r.cycle - start >= self.least:
+                if open:
+                    found.append((self.epoch, begin, start, address, self.of(block, thread), None, True, False))
+                    open = False
+                if r.sort == GAP:
+                    found.append((self.epoch, start, r.cycle, 0, None, Why(r.why), not r.size, False))
+                else:
+                    found.append((self.epoch, start, r.cycle, r.address, self.of(block, r.thread), None, True, True))
+                self.cycle = r.cycle
+                self.pass_by(r.cycle)
+                continue
+            other = self.symbols.at(r.address).name
+            if open and (other != name or r.thread != thread or r.cycle > self.limit):
+                found.append((self.epoch, begin, start, address, self.of(block, thread), None, True, False))
+                open = False
+            if not open:
+                open, begin, name, thread, address = True, start, other, r.thread, r.address
+                if start >= self.limit:
+                    self.pass_by(start)
+            elif begin == start:  # nothing has taken time yet
+                address = r.address
+            self.cycle = r.cycle
+        if open:
+            found.append((self.epoch, begin, self.cycle, address, self.of(block, thread), None, True, False))
+        return found
+
+    cdef object of(self, Records block, uint32_t thread):
+        return thread if block.threads else None
+
+
 cdef class Totals:
     """What is in records: instructions, and gaps by reason with their cycles, None if those of one are not known."""
 
@@ -145,6 +227,30 @@ cdef class Records:
                 if r.why == UNSYNCHRONISED:
                     totals.unread += r.end - r.index
         return None
+
+    def reaches(self, int64_t epoch, uint64_t end):
+        """Return (epoch, begin, end) of the cycles that instructions and gaps reach, for each epoch in turn.
+
+        ``epoch`` and ``end`` are those of the last record before these (epoch -1: there is none); the first of them do
+        not reach ``begin`` itself.
+        """
+        cdef Py_ssize_t i
+        cdef Row* r
+        cdef uint64_t begin = end
+        cdef bint any = False
+        found = []
+        for i in range(self.size):
+            r = &self.data[i]
+            if r.sort != INSTRUCTION and r.sort != GAP or not r.counted:
+                continue
+            if r.epoch != epoch:
+                if any:
+                    found.append((epoch, begin, end))
+                begin, epoch = 0, r.epoch
+            any, end = True, r.cycle
+        if any:
+            found.append((epoch, begin, end))
+        return found
 
     def timestamps(self):
         """Return the `Timestamp` records."""

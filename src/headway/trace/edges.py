@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-__all__ = ["AddressNames", "Edge", "SliceEdges", "Tracks"]
+__all__ = ["AddressNames", "Edge", "SliceEdges", "Tracks", "name_of"]
 
 _MAX_NAMES = 1 << 20
 
@@ -27,8 +27,12 @@ class AddressNames(Protocol):
         """Return ``file:line`` of the source of the address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+def name_of(names: AddressNames, address: int) -> str:
+    """Return the name of a slice in which an address is executed: its function, or the 256 bytes around it."""
+    return names.symbol(address) or f"{address & ~0xFF:#010x}"
+
+
+class Edge(NamedTuple):
     """The begin of a slice of a track at a time (ns), or, if ``name`` is None, the end of the innermost slice."""
 
     track: int
@@ -93,7 +97,7 @@ class SliceEdges:
         if name is None:
             if len(self._known) >= _MAX_NAMES:
                 self._known.clear()
-            name = self._known[address] = self._names.symbol(address) or f"{address & ~0xFF:#010x}"
+            name = self._known[address] = name_of(self._names, address)
         now = self._tracks.get(track)
         if now is not None and now.name == name and now.end == start and now.thread == thread:
             now.end = end

@@ -59,23 +59,9 @@ class _Indexed:
         """Yield the stream's timestamps; on the way, note the cycles that its blocks reach."""
         end, epoch = 0, -1
         for number, block in enumerate(self.stream.blocks()):
-            began: int | None = None
-            for record in block:
-                if isinstance(record, Timestamp):
-                    yield record
-                    continue
-                if not _placed(record):
-                    continue
-                if record.epoch != epoch:
-                    if began is not None:
-                        self.reaches.append(_Reach(number, epoch, began, end))
-                    began, epoch = 0, record.epoch
-                elif began is None:
-                    began = end
-                assert record.cycle is not None
-                end = record.cycle
-            if began is not None:
-                self.reaches.append(_Reach(number, epoch, began, end))
+            yield from block.timestamps()
+            for epoch, begin, end in block.reaches(epoch, end):  # noqa: B020 - they go on from block to block
+                self.reaches.append(_Reach(number, epoch, begin, end))
 
     @property
     def last(self) -> int:

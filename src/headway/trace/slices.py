@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError
 
-from .edges import Edge, SliceEdges, Tracks
-from .records import Gap, Instruction
+from ._records import SpanReader, SymbolCells
+from .edges import Edge, SliceEdges, Tracks, name_of
 
 if TYPE_CHECKING:
     from .alignment import Fit, TimestampLine
     from .decode import Stream
+    from .image import TracedImage
 
 __all__ = ["PER_TICK", "plan", "walk", "write"]
 
@@ -53,6 +54,16 @@ class _Clock:
         times = [round((line.height + cycle / self._fit.rate) * PER_TICK) for cycle in (start, end)]
         return (times[0], times[1]) if times[0] >= 0 and times[1] <= _LATEST else None
 
+    def bounds(self, epoch: int) -> list[int]:
+        """Return the cycles of the epoch at which its lines begin and end, in order."""
+        lines = self._fit.lines.get(epoch, ()) if self._fit is not None else ()
+        return sorted({cycle for line in lines for cycle in (line.first, line.last)})
+
+
+def _shown_names(image: TracedImage) -> Callable[[int], str]:
+    """Return what gives an address the name of its slice."""
+    return lambda address: name_of(image, address)
+
 
 def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | None]], list[str]]:
     """Return the streams that can be shown, each with its fit to the common time, or None for a clock of its own.
@@ -81,30 +92,26 @@ def plan(fits: Sequence[tuple[Stream, Fit]]) -> tuple[list[tuple[Stream, Fit | N
 def walk(stream: Stream, found: Fit | None, put: Callable[[Edge], None]) -> int:
     """Put the edges of a stream in order, properly nested. Return how many spans were of a time already passed."""
     track, clock, slices = track_of(stream), _Clock(found), SliceEdges(stream.image, put)
-    epoch, cycle = 0, 0
+    reader = SpanReader(SymbolCells(_shown_names(stream.image)), clock.bounds, MIN_CYCLES)
     reached: int | None = None
     lost = ""  # the reason why it is not known what was done since then
-    for record in stream.records():
-        if not isinstance(record, Instruction | Gap) or record.cycle is None:
-            continue
-        start, cycle = cycle if record.epoch == epoch else 0, record.cycle
-        epoch = record.epoch
+    for epoch, start, cycle, address, thread, why, known, waited in (
+        span for block in stream.blocks() for span in reader.spans(block)
+    ):
         span = clock.span(epoch, start, cycle)
-        if span is None or (isinstance(record, Gap) and record.cycles is None):
+        if span is None or not known:
             slices.pause(track)
-            lost = record.why.state if isinstance(record, Gap) else lost or _UNPLACED
+            lost = lost or _UNPLACED if why is None else why.state
             continue
         begin, end = span
         if lost and reached is not None and reached < begin:
             slices.apart(track, reached, begin, lost, "gap")
         lost = ""
-        if isinstance(record, Gap):
+        if why is not None:
             if begin < end:
-                slices.apart(track, begin, end, record.why.state, "gap")
-        else:
-            told = slices.executes(track, begin, end, record.address, record.thread)
-            if told and cycle - start >= MIN_CYCLES:
-                slices.within(track, begin, end, "stall", "stall", record.address)
+                slices.apart(track, begin, end, why.state, "gap")
+        elif slices.executes(track, begin, end, address, thread) and waited:
+            slices.within(track, begin, end, "stall", "stall", address)
         reached = end
     slices.close()
     return slices.passed

@@ -1,9 +1,11 @@
 """Instruction traces: the speed of decoding packets and instructions, and the loss by damage.
 
 The trace is the capture of three Cortex-A7 in ``data/tc2`` of $HEADWAY_SHARED (or ../shared). To measure speed, the
-first stream is repeated. To measure damage, the trace is damaged at random places, and what is decoded is compared with
-the undamaged trace: instructions that are lost, and instructions that are made up, by the longest common subsequence of
-addresses. After that come random mutations of its streams, none of which may crash or hang (``--mutations``, by default
+first stream is repeated. What a user sees is measured with that capture, and with those in the folder that
+$HEADWAY_OPENCSD names (docs/trace.md), beside OpenCSD's ``trc_pkt_lister``, if it is installed (version 1.5 or later).
+To measure damage, the trace is damaged at random places, and what is decoded is compared with the undamaged trace:
+instructions that are lost, and instructions that are made up, by the longest common subsequence of addresses.
+After that come random mutations of its streams, none of which may crash or hang (``--mutations``, by default
 a million).
 """
 
@@ -15,6 +17,8 @@ import random
 import resource
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,12 +73,12 @@ def _flow(stream: Stream) -> Flow:
 
 
 def _best(work: Callable[[], None]) -> float:
-    """Return the seconds of the fastest of several rounds."""
+    """Return the seconds of processor time of the fastest of several rounds."""
     seconds = []
     for _ in range(ROUNDS):
-        begin = time.perf_counter()
+        begin = time.process_time()
         work()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.process_time() - begin)
     return min(seconds)
 
 
@@ -113,6 +117,69 @@ def _speed(stream: Stream, buffer: bytes, data: bytes) -> None:
         ["instructions, with packets", f"{count / seconds / 1e6:.1f} million/s, {len(many) / seconds / 1e6:.0f} MB/s"]
     ]
     print(table(["layer", "speed"], rows))
+
+
+CAPTURES = (
+    ("ETMv3 and PTM", "", "cstrace.bin", 200),
+    ("PTM", "snapshots/tc2-ptm-rstk-t32", "PTM_0_2.bin", 20),
+    ("ETMv4", "snapshots/juno-uname-002", "trace.bin", 120),
+    ("ETMv4, a loop", "snapshots/bugfix-exact-match", "cstrace.bin", 1),
+    ("ETE", "snapshots-ete/tme_test", "session1.bin", 45),
+)
+"""Captures: protocol, folder in OpenCSD's ``decoder/tests`` (empty: data/tc2), buffer, and how often it is repeated."""
+
+
+def _spent(command: Sequence[str]) -> float:
+    """Return the seconds of processor time that a command takes: of two runs, those of the quicker one."""
+    found = []
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found)
+
+
+def _commands(tc2: Path) -> None:
+    """Print what a user sees: instructions a second of each command, beside OpenCSD's library in the same run."""
+    places, lister = os.environ.get("HEADWAY_OPENCSD"), shutil.which("trc_pkt_lister")
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for protocol, name, buffer, times in CAPTURES:
+            source = Path(places or "/nonexistent") / name if name else tc2
+            if not source.is_dir():
+                continue
+            folder = Path(scratch) / "capture"
+            shutil.copytree(source, folder, copy_function=shutil.copyfile)
+            (folder / buffer).write_bytes((source / buffer).read_bytes() * times)
+            streams = [one for one in Capture.open(str(folder)).streams.values() if one.image.spans]
+            count = sum(one.totals()[1].instructions for one in streams)
+
+            def decode(streams: Sequence[Stream] = streams) -> None:
+                for stream in streams:
+                    for _ in stream.blocks():
+                        pass
+
+            begin = time.process_time()
+            decode()
+            seconds = [time.process_time() - begin]
+            headway = [sys.executable, "-m", "headway", "trace"]
+            for command in (["decode", str(folder), "--format", "csv"], ["stats", str(folder), "--format", "csv"]):
+                seconds.append(_spent([*headway, *command]))
+            if all(one.setting.cycle_accurate for one in streams):
+                seconds.append(_spent([*headway, "export", str(folder), "-o", f"{scratch}/out"]))
+            figures = [f"{count / one / 1e6:.1f}" for one in seconds] + [""] * (4 - len(seconds))
+            if lister:
+                listed = [lister, "-ss_dir", str(folder), "-decode_only", "-profile", "-logfilename", f"{scratch}/log"]
+                figures.append(f"{count / _spent(listed) / 1e6:.1f}")
+            size = (folder / buffer).stat().st_size
+            rows.append([protocol, f"{size / 1e6:.1f} MB", f"{count:,}", *figures, *[""] * (not lister)])
+            shutil.rmtree(folder)
+    heads = ["capture", "size", "instructions", "`blocks()`", "`decode` (CSV)", "`stats`", "`export`", "OpenCSD"]
+    print(table(heads, rows))
+    print(
+        "\nMillion instructions a second of processor time; commands with their start; OpenCSD: `trc_pkt_lister -profile`."
+    )
 
 
 def _flipped(data: bytes, draw: random.Random) -> bytes:
@@ -209,6 +276,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     """Print the figures as Markdown."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trace")
     parser.add_argument("--mutations", type=int, default=1_000_000)
+    parser.add_argument("--speed", action="store_true", help="measure only how fast traces are read")
     chosen = parser.parse_args(arguments)
     print("\n## Instruction traces\n")
     folder = _capture()
@@ -221,6 +289,10 @@ def main(arguments: Sequence[str] = ()) -> None:
     data = b"".join(piece for piece in _pieces(buffer, [0x10])[0x10] if isinstance(piece, bytes))
     _speed(stream, buffer, data)
     print()
+    _commands(folder)
+    if chosen.speed:
+        return
+    print()
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True, copy_function=shutil.copyfile)
         _damage(Path(copy), buffer)
@@ -229,7 +301,5 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     print(f"# {heading()}\n\n({load()})", flush=True)
     main(sys.argv[1:])

@@ -37,7 +37,8 @@ def test_lines_of_csv_and_totals_are_those_of_the_records(tmp_path: Path, data: 
             state = stream.gap_state(record.why, record.start, record.end)
             rows.writerow(("0x10", None, cycle, record.cycles, None, 0, state, ""))
     assert b"".join(stream.csv()).decode() == out.getvalue()
-    totals = stream.totals()
+    found, totals = stream.totals()
+    assert found == stream.statistics()
     assert totals.instructions == sum(isinstance(record, Instruction) for record in records)
     lengths: dict[Why, list[int | None]] = {}
     for record in records:

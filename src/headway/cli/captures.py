@@ -89,16 +89,19 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
     capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
     for stream in streams:
-        name, found = f"{stream.id:#x}", stream.statistics()
+        name, totals = f"{stream.id:#x}", None
+        if stream.image.spans:
+            stream.check_image()
+            found, totals = stream.totals()
+        else:
+            found = stream.statistics()
         rows.append((name, "size", "bytes", found.size))
         unit = {0: "bytes", 1: "bytes"}
         rows += [
             (name, f"packet.{kind.title}", unit.get(kind, "packets"), count) for kind, count in found.packets.items()
         ]
-        if not stream.image.spans:
+        if totals is None:
             continue
-        stream.check_image()
-        totals = stream.totals()
         count, bits = totals.instructions, (found.size - totals.unread) * 8
         rows.append((name, "instructions", "instructions", count))
         rows.append((name, "density", "bits per instruction", round(bits / count, 2) if count else None))

@@ -65,6 +65,22 @@ class StreamStatistics:
     packets: dict[PacketKind, int]
 
 
+class _PacketCount:
+    """A count of a stream's bytes and packets."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._totals = [0] * len(PacketKind)
+
+    def add(self, size: int, packets: Packets) -> None:
+        """Add packets, and the number of bytes that were read for them."""
+        self.size += size
+        self._totals = [total + more for total, more in zip(self._totals, packets.counts(), strict=True)]
+
+    def statistics(self) -> StreamStatistics:
+        return StreamStatistics(self.size, {kind: self._totals[kind] for kind in PacketKind if self._totals[kind]})
+
+
 @dataclass(frozen=True, slots=True)
 class StreamTotals:
     """What a stream became: instructions, and by reason the number of gaps and their cycles (None: not known)."""
@@ -134,16 +150,14 @@ class Stream:
 
     def statistics(self, most: int | None = None) -> StreamStatistics:
         """Return what is in the stream, or in about its first ``most`` bytes. This needs no image."""
-        size, totals = 0, [0] * len(PacketKind)
-        parser = self.setting.parser()
+        count, parser = _PacketCount(), self.setting.parser()
         for piece in self.pieces():
             found = parser.lost() if isinstance(piece, int) else parser.feed(piece)
-            size += 0 if isinstance(piece, int) else len(piece)
-            totals = [total + more for total, more in zip(totals, found.counts(), strict=True)]
-            if most is not None and size >= most:
+            count.add(0 if isinstance(piece, int) else len(piece), found)
+            if most is not None and count.size >= most:
                 break
-        totals = [total + more for total, more in zip(totals, parser.finish().counts(), strict=True)]
-        return StreamStatistics(size, {kind: totals[kind] for kind in PacketKind if totals[kind]})
+        count.add(0, parser.finish())
+        return count.statistics()
 
     def blocks(self) -> Iterator[Records]:
         """Yield the stream's records in blocks. Raises HeadwayError if there is no image."""
@@ -166,30 +180,38 @@ class Stream:
             )
         return self.setting.flow(self.program, confined=confined)
 
-    def _decode(self, flow: Flow | WaypointFlow, most: int | None = None) -> Iterator[Records]:
-        """Yield the records of the stream, or of about its first ``most`` bytes, in blocks."""
+    def _decode(
+        self, flow: Flow | WaypointFlow, most: int | None = None, *, count: _PacketCount | None = None
+    ) -> Iterator[Records]:
+        """Yield the records of the stream, or of about its first ``most`` bytes, in blocks, and count packets."""
         parser = self.setting.parser()
         for piece in self.pieces():
-            if isinstance(piece, int):
-                yield from _followed(flow, parser.lost())
-                flow.lost(piece)
-                continue
-            if self.begins:
+            size = 0 if isinstance(piece, int) else len(piece)
+            packets = parser.lost() if isinstance(piece, int) else parser.feed(piece)
+            if count is not None:
+                count.add(size, packets)
+            if self.begins and size:
                 flow.begins()
-            yield from _followed(flow, parser.feed(piece))
+            yield from _followed(flow, packets)
+            if isinstance(piece, int):
+                flow.lost(piece)
             if most is not None:
-                most -= len(piece)
+                most -= size
                 if most <= 0:
                     break
-        yield from _followed(flow, parser.finish())
+        packets = parser.finish()
+        if count is not None:
+            count.add(0, packets)
+        yield from _followed(flow, packets)
         yield flow.finish()
 
-    def totals(self) -> StreamTotals:
-        """Return the instructions and the gaps of the stream. Raises HeadwayError if there is no image."""
-        flow, found = self._flow(confined=self._trial.confined), Totals()
-        for block in self._decode(flow):
+    def totals(self) -> tuple[StreamStatistics, StreamTotals]:
+        """Return what is in the stream, and what it becomes, in one pass. Raises HeadwayError if there is no image."""
+        flow, found, count = self._flow(confined=self._trial.confined), Totals(), _PacketCount()
+        for block in self._decode(flow, count=count):
             block.add_to(found)
-        return StreamTotals(found.instructions, found.unread, found.by_reason, flow.searches, flow.given_up)
+        totals = StreamTotals(found.instructions, found.unread, found.by_reason, flow.searches, flow.given_up)
+        return count.statistics(), totals
 
     def csv(self) -> Iterator[bytes]:
         """Yield lines of CSV for instructions and gaps, with the columns of `CSV_COLUMNS`, in blocks.

@@ -299,3 +299,12 @@ def test_cycles_belong_to_the_waypoint_before_the_count() -> None:
 )
 def test_the_setting_is_that_of_the_registers(registers: tuple[int, ...], setting: Setting) -> None:
     assert Setting.from_registers(*registers) == setting
+
+
+@pytest.mark.parametrize("thumb", [False, True])
+def test_an_address_of_32_bits_does_not_reach_a_program_above(thumb: bool) -> None:
+    """The units' registers keep bits of the A64 address before it: of A32 and T32 they mean nothing."""
+    code = Program([], [], NOP * 8)
+    for beyond in (BASE, BASE ^ 1 << 63, BASE ^ 1 << 62):
+        trace = START + ON + context(wide=False) + long_address(beyond, thumb=thumb) + atoms([True, True])
+        assert not any(isinstance(record, Instruction) for record in decode(code, trace))

@@ -306,6 +306,10 @@ cdef class Etmv4Flow(WaypointFlow):
             self.walk.thread = element.context
         if self.walk.place.known == HERE and self.wide != (self.walk.place.isa == A64):
             self.walk.place.isa = A64 if self.wide else ARM
+            if not self.wide:
+                self.walk.place.address = <uint32_t>self.walk.place.address
+            elif self.walk.place.address & 3:
+                self.contradict(element.index)
         return 0
 
     cdef uint8_t set_of(self, Element* element) noexcept:
@@ -322,7 +326,9 @@ cdef class Etmv4Flow(WaypointFlow):
                 self.excepted = False
                 walk.taken(self.exception.context, self.target.value, True, self.exception.index)
             if walk.place.known == HERE:
-                if walk.place.address == self.target.value and walk.place.isa == isa:
+                if walk.place.isa == isa and walk.place.address == (
+                    self.target.value if isa == A64 else <uint32_t>self.target.value
+                ):
                     walk.trial = False
                     return True
                 self.contradict(index)

@@ -36,6 +36,11 @@ DEF HELD = 1 << 14       # rows that a trial may hold back
 DEF BLOCK = 1 << 15      # rows that are given at a time; more than a trial holds back
 
 
+cdef inline uint64_t within(uint64_t address, uint8_t isa) noexcept nogil:
+    """Return an address as an instruction set has it: those of A32 and T32 have 32 bits."""
+    return address if isa == A64 else <uint32_t>address
+
+
 @cython.final
 cdef class Walk:
     """The walk of one stream through its program.
@@ -130,6 +135,7 @@ cdef class Walk:
         if isa == A64 and address & 3:
             self.contradict(index)
             return 0
+        address = within(address, isa)
         if doubted:
             if code_at(self.program, address, isa).branching == ABSENT:
                 return 0
@@ -267,6 +273,7 @@ cdef class Walk:
         cdef int n
         if self.place.known != HERE:
             return 0
+        address = within(address, self.place.isa)
         for n in range(LONGEST_RUN):
             if not inclusive and self.place.address == address:
                 return 0
@@ -292,6 +299,7 @@ cdef class Walk:
             self.contradict(index)
         if self.place.known != HERE:
             return 0
+        address = within(address, self.place.isa)
         self.first = self.used
         for n in range(LONGEST_RUN):
             code = code_at(self.program, self.place.address, self.place.isa)
@@ -314,6 +322,7 @@ cdef class Walk:
         cdef uint64_t n
         if self.place.known != HERE:
             return 0
+        address = within(address, self.place.isa)
         self.first = self.used
         for n in range(min(number, <uint64_t>LONGEST_RUN)):
             code = code_at(self.program, self.place.address, self.place.isa)

@@ -10,8 +10,8 @@ cdef struct Atom:
 cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noexcept nogil
 
 cdef class Parser(StreamParser):
-    cdef bint cycle_accurate, alternative, values, addresses, machines, deprecated
-    cdef int context_bytes, time_bytes
+    cdef bint cycle_accurate, alternative, values, addresses, deprecated
+    cdef int time_bytes
     cdef uint64_t address, time
     cdef uint8_t isa, alternate
     cdef bint timed

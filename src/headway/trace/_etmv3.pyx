@@ -9,8 +9,8 @@ Source: ARM IHI 0014Q, "Embedded Trace Macrocell architecture specification", ch
 """
 
 from headway.trace._packets cimport (
-    ARM, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, COUNT, CYCLES, DATA, ENTRY, EXCEPTION, FULL, IGNORE,
-    JAZELLE, MACHINE, PROGRESS, RETURN, SWITCH, SYNC, THUMB, THUMBEE, TIMESTAMP, TRIGGER, Packet, Packets, StreamParser,
+    ARM, ATOMS, BASED, BRANCH, CANCEL, COUNT, CYCLES, DATA, ENTRY, EXCEPTION, FULL,
+    JAZELLE, PROGRESS, SWITCH, SYNC, THUMB, THUMBEE, TIMESTAMP, Packet, Packets, StreamParser,
     length7, little,
 )
 
@@ -102,31 +102,11 @@ cdef class Parser(StreamParser):
         if h & 0xFB == 0x42:
             p.kind = TIMESTAMP
             return self.timestamp(data, size, p)
-        if h == 0x0C:
-            p.kind = TRIGGER
-        elif h == 0x66:
-            p.kind = IGNORE
-        elif h == 0x76:
-            p.kind = RETURN
-        elif h == 0x7E:
+        if h == 0x7E:
             p.kind = ENTRY
-        elif h == 0x6E:
-            if not self.context_bytes:
-                return 0
-            if size < <size_t>(1 + self.context_bytes):
-                return -1
-            p.kind, p.value = CONTEXT, little(data + 1, self.context_bytes)
-            return 1 + self.context_bytes
-        elif h == 0x3C:
-            if not self.machines:
-                return 0
-            if size < 2:
-                return -1
-            p.kind, p.value = MACHINE, data[1]
-            return 2
-        else:
-            return self.data_packet(data, size, p)
-        return 1
+            return 1
+        n = self.simple_packet(data, size, p)
+        return n if n or h == 0x6E or h == 0x3C else self.data_packet(data, size, p)
 
     cdef int timestamp(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         # Every byte has a continuation bit, except the last possible one, all of whose bits are data.

@@ -80,9 +80,12 @@ cdef class StreamParser:
     cdef bint extended          # a byte 0 may begin another packet than an A-sync
     cdef bint based             # an address in full has come since bytes were lost
     cdef bytes rest
+    cdef int context_bytes      # of a context ID in a packet of ETMv3 or PTM; 0: there is none
+    cdef bint machines          # such packets have VMIDs
     cdef Packets parse(self, const uint8_t* data, size_t size, bint last)
     cdef Packets take(self, bytes data, bint last)
     cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil
+    cdef int simple_packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil
 
 cdef inline int length7(const uint8_t* data, size_t size, int most) noexcept nogil:
     """Return the bytes of a number with continuation bits: 0 if it does not end within `most`, -1 if data ends in it."""

@@ -54,6 +54,29 @@ cdef class StreamParser:
         """Read one packet. Return its bytes; 0 if there is none; -1 if it does not end yet."""
         return 0
 
+    cdef int simple_packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
+        """Read a packet of a kind that ETMv3 and PTM have alike. Return as `packet` does."""
+        cdef uint8_t h = data[0]
+        if h == 0x0C:
+            p.kind = TRIGGER
+        elif h == 0x66:
+            p.kind = IGNORE
+        elif h == 0x76:
+            p.kind = RETURN
+        elif h == 0x6E and self.context_bytes:
+            if size < <size_t>(1 + self.context_bytes):
+                return -1
+            p.kind, p.value = CONTEXT, little(data + 1, self.context_bytes)
+            return 1 + self.context_bytes
+        elif h == 0x3C and self.machines:
+            if size < 2:
+                return -1
+            p.kind, p.value = MACHINE, data[1]
+            return 2
+        else:
+            return 0
+        return 1
+
     def feed(self, data):
         """Take more bytes of the stream. Return the packets that are complete."""
         return self.take(bytes(data), False)

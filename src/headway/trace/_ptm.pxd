@@ -4,8 +4,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from headway.trace._packets cimport Packet, StreamParser
 
 cdef class Parser(StreamParser):
-    cdef bint cycle_accurate, machines, gray
-    cdef int context_bytes, time_bytes
+    cdef bint cycle_accurate, gray
+    cdef int time_bytes
     cdef uint64_t time
     cdef uint32_t address
     cdef uint8_t isa

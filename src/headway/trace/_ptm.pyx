@@ -9,8 +9,8 @@ the direction of atoms within a header are as OpenCSD reads them.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from headway.trace._packets cimport (
-    ARM, ATOMS, BASED, BRANCH, CONTEXT, COUNT, EXCEPTION, FULL, IGNORE, JAZELLE, MACHINE, RETURN, SWITCH, SYNC, THUMB, THUMBEE,
-    TIMESTAMP, TRIGGER, WAYPOINT, Packet, StreamParser, length7, little,
+    ARM, ATOMS, BASED, BRANCH, COUNT, EXCEPTION, FULL, JAZELLE, SWITCH, SYNC, THUMB, THUMBEE,
+    TIMESTAMP, WAYPOINT, Packet, StreamParser, length7, little,
 )
 
 DEF LONGEST = 16   # bytes; a timestamp with a cycle count has 15
@@ -70,25 +70,7 @@ cdef class Parser(StreamParser):
         if h & 0xFB == 0x42:
             p.kind = TIMESTAMP
             return self.timestamp(data, size, p)
-        if h == 0x0C:
-            p.kind = TRIGGER
-        elif h == 0x66:
-            p.kind = IGNORE
-        elif h == 0x76:
-            p.kind = RETURN
-        elif h == 0x6E and self.context_bytes:
-            if size < <size_t>(1 + self.context_bytes):
-                return -1
-            p.kind, p.value = CONTEXT, little(data + 1, self.context_bytes)
-            return 1 + self.context_bytes
-        elif h == 0x3C and self.machines:
-            if size < 2:
-                return -1
-            p.kind, p.value = MACHINE, data[1]
-            return 2
-        else:
-            return 0
-        return 1
+        return self.simple_packet(data, size, p)
 
     cdef int locate(self, const uint8_t* data, size_t size, Packet* p, int* information) noexcept nogil:
         """Read an address of up to 5 bytes. Return its bytes; 0 if there is none; -1 if data ends in it.

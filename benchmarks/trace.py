@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import resource
 import shutil
 import statistics
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -177,9 +179,8 @@ def _commands(tc2: Path) -> None:
             shutil.rmtree(folder)
     heads = ["capture", "size", "instructions", "`blocks()`", "`decode` (CSV)", "`stats`", "`export`", "OpenCSD"]
     print(table(heads, rows))
-    print(
-        "\nMillion instructions a second of processor time; commands with their start; OpenCSD: `trc_pkt_lister -profile`."
-    )
+    print("\nMillion instructions a second of processor time: of commands, with their start; OpenCSD as")
+    print("`trc_pkt_lister -profile`.")
 
 
 def _flipped(data: bytes, draw: random.Random) -> bytes:
@@ -246,6 +247,74 @@ def _damage(folder: Path, buffer: bytes) -> None:
     print(table(["damage", "lost: median / mean / worst", "made up", "OpenCSD loses: median / worst"], rows))
 
 
+HARMED = (
+    ("PTM", "snapshots/TC2", "cstrace.bin", 0x13),
+    ("ETMv4", "snapshots/juno-uname-002", "trace.bin", 0x16),
+    ("ETE", "snapshots-ete/001-ack_test", "session1.bin", 0x2),
+)
+"""Captures that are damaged: protocol, folder in OpenCSD's ``decoder/tests``, buffer, trace ID."""
+_RANGE = re.compile(r"ID:([0-9a-f]+);.*INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\]")
+
+
+def _listed(lister: str, folder: Path, number: int, sizes: dict[int, int]) -> list[int]:
+    """Return the addresses of the instructions that OpenCSD decodes of a stream."""
+    command = [lister, "-ss_dir", str(folder), "-decode_only", "-logstdout"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace", cwd=folder)
+    found = []
+    for match in _RANGE.finditer(done.stdout):
+        start, end = int(match[2], 16), int(match[3], 16)
+        while int(match[1], 16) == number and start < end:
+            found.append(start)
+            start += sizes.get(start, 4)
+    return found
+
+
+def _damage_of_others(places: int) -> None:
+    """Print what damage costs in the other protocols, beside OpenCSD: of the same damaged captures."""
+    root, lister = os.environ.get("HEADWAY_OPENCSD"), shutil.which("trc_pkt_lister")
+    if not root or not lister:
+        print("Not measured: HEADWAY_OPENCSD names no folder, or trc_pkt_lister is not installed.")
+        return
+    rows = []
+    for protocol, name, buffer, number in HARMED:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "capture"
+            shutil.copytree(Path(root) / name, folder, copy_function=shutil.copyfile)
+            data, stream = (folder / buffer).read_bytes(), Capture.open(str(folder)).streams[number]
+            told = [row for block in stream.blocks() for row in block.instructions()]
+            sizes = {address: size for address, size, _ in told}
+            decoders: dict[str, Callable[[], list[int]]] = {
+                "headway": lambda stream=stream: [  # type: ignore[misc]
+                    address for block in stream.blocks() for address, _, _ in block.instructions()
+                ],
+                "OpenCSD": partial(_listed, lister, folder, number, sizes),
+            }
+            whole = {who: decode() for who, decode in decoders.items()}
+            for what, harm in zip(OTHERS, (_flipped, _dropped(16), _dropped(1024), _zeroed), strict=True):
+                draw, lost, made_up = (
+                    random.Random(1),
+                    defaultdict[str, list[int]](list),
+                    defaultdict[str, list[int]](list),
+                )
+                for _ in range(places):
+                    (folder / buffer).write_bytes(harm(data, draw))
+                    for who, decode in decoders.items():
+                        found = decode()
+                        common = in_common(whole[who], found)
+                        lost[who].append(len(whole[who]) - common)
+                        made_up[who].append(len(found) - common)
+                rows.append(
+                    [f"{protocol}: {what}"]
+                    + [
+                        f"{statistics.median(some[who]):,.0f} / {max(some[who]):,}"
+                        for who in decoders
+                        for some in (lost, made_up)
+                    ]
+                )
+    heads = ["damage", "headway: lost", "made up", "OpenCSD: lost", "made up"]
+    print(table(heads, rows))
+
+
 def _mutations(stream: Stream, data: bytes, count: int) -> None:
     draw, begin, slowest = random.Random(1), time.perf_counter(), 0.0
     for _ in range(count):
@@ -277,6 +346,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trace")
     parser.add_argument("--mutations", type=int, default=1_000_000)
     parser.add_argument("--speed", action="store_true", help="measure only how fast traces are read")
+    parser.add_argument("--places", type=int, default=100, help="damage the captures of other protocols so often")
     chosen = parser.parse_args(arguments)
     print("\n## Instruction traces\n")
     folder = _capture()
@@ -296,6 +366,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True, copy_function=shutil.copyfile)
         _damage(Path(copy), buffer)
+    print()
+    _damage_of_others(chosen.places)
     print()
     _mutations(stream, data, chosen.mutations)
 

@@ -1,8 +1,8 @@
 """The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
 The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
-structures, clocks, decode, trace, code, memory, transitions, division, accounts, turns, power, protection, devices,
-events, traps, csrs, debug, execute. copying frees a machine and copies it.
+structures, clocks, decode, compute, trace, code, memory, transitions, division, accounts, turns, burst, power, protection,
+devices, events, traps, csrs, debug, execute. copying frees a machine and copies it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
+from .burst cimport burst, take_usual_turn
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
@@ -52,69 +53,63 @@ cdef int stand_still(Machine* m) noexcept nogil:
     return STOP_STANDSTILL
 
 
-cdef int simulate_one(Machine* m, int64_t until) noexcept nogil:
-    """Run a machine with one core until a tick, or until it stops."""
-    cdef Core* c = &m.cores[0]
-    cdef int64_t outside
-    while True:
-        outside = min(m.next_event, m.bus_next)
-        if outside <= c.next:
-            if outside >= until:
-                if outside == NEVER:
-                    return stand_still(m)
-                m.now = max(m.now, until)
-                return STOP_LIMIT
-            m.now = outside
-            if m.next_event <= m.now:
-                handle_events(m)
-            if m.bus_next <= m.now:
-                grant(m)
-                new_turn(m, c)
-            continue
-        if c.next >= until:
-            m.now = max(m.now, until)
-            return STOP_LIMIT
+cdef inline int64_t find_next(Machine* m, int64_t* other) noexcept nogil:
+    """Return the tick of the next turn of any core. ``other`` is set to that of the core after it, which may be the same."""
+    cdef int64_t soonest = m.cores[0].next, at
+    cdef int k
+    other[0] = NEVER
+    for k in range(1, m.cores_count):
+        at = m.cores[k].next
+        other[0] = min(other[0], max(at, soonest))
+        soonest = min(soonest, at)
+    return soonest
+
+
+cdef inline void go_on(Machine* m, Core* c, int64_t until) noexcept nogil:
+    """Take the core's turn at tick `now`, and those after it up to a tick before which nothing else happens."""
+    if burst(m, c, until) and not m.stop:
         m.now = c.next
         attempt(m, c)
-        if m.stop:
-            if m.stop != STOP_DEBUG:
-                m.now += 1
-            return m.stop
 
 
-cdef inline int take_turns(Machine* m, int first) noexcept nogil:
-    """Let the cores from ``first`` on that have a turn at this tick take it, in the order of their numbers."""
+cdef inline int take_turns(Machine* m, int first, int64_t until) noexcept nogil:
+    """Let the cores from ``first`` on that have a turn at this tick take it, in the order of their numbers.
+
+    The first of them goes on alone up to the tick ``until``. A turn may make a later core take one in the same tick.
+    """
     cdef Core* c
     cdef int k
     for k in range(first, m.cores_count):
         c = &m.cores[k]
-        if c.next == m.now:
+        if c.next != m.now:
+            continue
+        if until > m.now + 1:
+            go_on(m, c, until)
+            until = 0
+        elif not take_usual_turn(m, c):
             attempt(m, c)
-            if unlikely(m.stop == STOP_DEBUG):
-                m.halfway = k + 1
-                return m.stop
-            if m.stop:
-                # Cores that have not had their turn of this tick take it when the machine goes on.
-                m.now += 1
-                return m.stop
+        if unlikely(m.stop == STOP_DEBUG):
+            m.halfway = k + 1 if m.cores_count > 1 else 0
+            return m.stop
+        if m.stop:
+            # Cores that have not had their turn of this tick take it when the machine goes on.
+            m.now += 1
+            return m.stop
     return 0
 
 
 cdef int simulate(Machine* m, int64_t until) noexcept nogil:
     """Run a machine until a tick, or until it stops. Cores take their turns of one tick in the order of their numbers."""
-    cdef int64_t outside, soonest
+    cdef int64_t outside, other, soonest
     cdef Core* c
     cdef int k
     if m.halfway and m.now < until:
         k = m.halfway - 1
         m.halfway = 0
-        if take_turns(m, k):
+        if take_turns(m, k, 0):
             return m.stop
+    soonest = find_next(m, &other)
     while True:
-        soonest = m.cores[0].next
-        for k in range(1, m.cores_count):
-            if m.cores[k].next < soonest:
-                soonest = m.cores[k].next
         outside = min(m.next_event, m.bus_next)
         if outside <= soonest:
             if outside >= until:
@@ -129,13 +124,16 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
                 c = grant(m)
                 if c != NULL:
                     new_turn(m, c)
+            soonest = find_next(m, &other)
             continue
         if soonest >= until:
             m.now = max(m.now, until)
             return STOP_LIMIT
         m.now = soonest
-        if take_turns(m, 0):
+        # While one core has the ticks to itself, it goes on alone.
+        if take_turns(m, 0, min(outside, until, other)):
             return m.stop
+        soonest = find_next(m, &other)
 
 
 cdef void* zeros(size_t count, size_t size) except NULL:
@@ -467,7 +465,7 @@ cdef class MachineProcessor:
         cdef int stop
         m.stop = 0
         with nogil:
-            stop = simulate_one(m, limit) if m.cores_count == 1 else simulate(m, limit)
+            stop = simulate(m, limit)
         if self.problem is not None:
             problem, self.problem = self.problem, None
             raise problem

@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from .architecture cimport *
 from .clocks cimport cycle_of
-from .structures cimport Cache, Core, Hart, Machine, Request
+from .structures cimport HINTS, TLB_HINTS, Cache, Core, Hart, Machine, Request
 
 cdef enum:  # Kind
     READ = 0
@@ -19,15 +19,32 @@ cdef enum:  # Kind
     WRITE_WORD = 3
 
 
-cdef inline int32_t find_line(Cache* cache, uint32_t line) noexcept nogil:
-    """Return the place of a line in the cache and mark it as used; -1 if the line is not in the cache."""
-    cdef uint32_t first = (line & (cache.sets - 1)) * cache.ways, i
+cdef inline int32_t place_of(Cache* cache, uint32_t line) noexcept nogil:
+    """Return the place of a line in the cache; -1 if the line is not in the cache."""
+    cdef uint32_t* hint = &cache.hints[line & (HINTS - 1)]
+    cdef uint32_t first, i
+    if cache.tags[hint[0]] == line + 1:
+        return <int32_t>hint[0]
+    first = (line & (cache.sets - 1)) * cache.ways
     for i in range(first, first + cache.ways):
         if cache.tags[i] == line + 1:
-            cache.uses += 1
-            cache.used[i] = cache.uses
+            hint[0] = i
             return <int32_t>i
     return -1
+
+
+cdef inline void use_line(Cache* cache, int32_t place) noexcept nogil:
+    """Mark the line at a place as the one that was used last."""
+    cache.uses += 1
+    cache.used[place] = cache.uses
+
+
+cdef inline int32_t find_line(Cache* cache, uint32_t line) noexcept nogil:
+    """Return the place of a line in the cache and mark it as used; -1 if the line is not in the cache."""
+    cdef int32_t place = place_of(cache, line)
+    if place >= 0:
+        use_line(cache, place)
+    return place
 
 
 cdef inline int32_t make_room(Cache* cache, uint32_t line, uint32_t ways) noexcept nogil:
@@ -69,6 +86,28 @@ cdef inline void empty_caches(Machine* m, Core* c) noexcept nogil:
         c.harts[i].fetched = 0
 
 
+cdef inline bint has_page(Machine* m, Hart* h, uint32_t address, uint32_t* last) noexcept nogil:
+    """Return whether the micro-TLB has the page of the address, and mark it as used."""
+    cdef uint32_t page = (address >> m.tlb_shift) + 1
+    cdef uint16_t* hint
+    cdef int32_t i
+    if page == last[0] or not m.tlb_entries or not m.tlb_miss:
+        return True
+    hint = &h.tlb_hints[page & (TLB_HINTS - 1)]
+    i = hint[0]
+    if h.tlb[i] != page:
+        i = 0
+        while i < m.tlb_entries and h.tlb[i] != page:
+            i += 1
+        if i == m.tlb_entries:
+            return False
+        hint[0] = <uint16_t>i
+    h.tlb_uses += 1
+    h.tlb_used[i] = h.tlb_uses
+    last[0] = page
+    return True
+
+
 cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t* last) noexcept nogil:
     """Return whether the micro-TLB has the page. If not, it has the page when the hart tries again.
 
@@ -76,23 +115,19 @@ cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint3
     """
     cdef uint32_t page = (address >> m.tlb_shift) + 1
     cdef int32_t i, oldest = 0
-    if page == last[0] or not m.tlb_entries or not m.tlb_miss:
+    if has_page(m, h, address, last):
         return True
-    h.tlb_uses += 1
-    for i in range(m.tlb_entries):
-        if h.tlb[i] == page:
-            h.tlb_used[i] = h.tlb_uses
-            last[0] = page
-            return True
-        if h.tlb_used[i] < h.tlb_used[oldest]:
-            oldest = i
     for i in range(4):
         if h.translated[i] == page:
             return True
+    for i in range(1, m.tlb_entries):
+        if h.tlb_used[i] < h.tlb_used[oldest]:
+            oldest = i
     if h.tlb[oldest] == h.fetch_page:
         h.fetch_page = 0
     if h.tlb[oldest] == h.data_page:
         h.data_page = 0
+    h.tlb_uses += 1
     h.tlb[oldest] = page
     h.tlb_used[oldest] = h.tlb_uses
     last[0] = page
@@ -147,8 +182,7 @@ cdef inline void miss(Machine* m, Core* c, Hart* h, Cache* cache, uint32_t line,
     cache.tags[place] = line + 1
     cache.dirty[place] = 0
     cache.filled[place] = NEVER
-    cache.uses += 1
-    cache.used[place] = cache.uses
+    use_line(cache, place)
     ask(m, c, h, line, kind, displaces)
     block_on(h, line, kind, reason)
 
@@ -287,8 +321,7 @@ cdef inline bint second_level(Machine* m, uint32_t line, uint32_t ways) noexcept
         return True
     place = make_room(&m.l2, line, ways)
     m.l2.tags[place] = line + 1
-    m.l2.uses += 1
-    m.l2.used[place] = m.l2.uses
+    use_line(&m.l2, place)
     return False
 
 

@@ -7,6 +7,10 @@ from headway.trace.threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
 
 from .architecture cimport COUNTERS, DIVIDED, MAX_CORES, STATES
 
+cdef enum:
+    HINTS = 64
+    TLB_HINTS = 32
+
 ctypedef struct Cell:
     int64_t time
     int64_t cycles
@@ -54,6 +58,8 @@ ctypedef struct Cache:
     uint8_t* dirty
     uint8_t* external
     int64_t uses
+    uint32_t hints[HINTS]
+    # ^ Where a line was found last, by the lowest bits of its number: looked at first, and checked.
 
 ctypedef struct Request:
     uint32_t line
@@ -329,6 +335,8 @@ ctypedef struct Hart:
     uint32_t* tlb
     int64_t* tlb_used
     int64_t tlb_uses
+    uint16_t tlb_hints[TLB_HINTS]
+    # ^ Where a page was found last, by the lowest bits of its number: looked at first, and checked.
     int32_t buffer
     # ^ The one-word store buffer: 0 free, 1 waits for the bus.
     int64_t buffer_free

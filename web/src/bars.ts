@@ -1,6 +1,6 @@
 // Time of each kind as a bar: stacked, in one order, each part with its letter where there is room.
 
-import { type Figure, type StateCell, asNumber } from "./document";
+import { type Figure, asNumber } from "./document";
 import { element } from "./dom";
 import { exact, withUnit } from "./format";
 import type { Store } from "./store";
@@ -31,11 +31,4 @@ export function legend(store: Store, present: (kind: number) => boolean): HTMLEl
     ...store.report.kinds.map((kind, at) =>
       present(at) && element("li", { title: kind.words },
         element("span", { class: "key", "data-kind": at }, kind.letter), ` ${kind.name}`)));
-}
-
-/** How much of each kind some states come to. */
-export function ofKinds(store: Store, states: StateCell[]): number[] {
-  const found = store.report.kinds.map(() => 0);
-  for (const [state, time] of states) found[store.report.state_kinds[state]] += asNumber(time);
-  return found;
 }

@@ -111,7 +111,7 @@ export interface Report {
   groups: Groups;
   /** What the threads worked on; null: no thread had a task. `rest`: what is in no row. */
   tasks: { quality: string; rows: TaskRow[]; rest: { tasks: number; time: Figure } } | null;
-  processors: { cpu: number; span: Figure; states: StateCell[] }[];
+  processors: { cpu: number; span: Figure; times: Figure[]; states: StateCell[] }[];
   advice: { who: string; text: string; command: string | null; undo: string | null }[];
   chains: { rows: ChainRow[]; time: Figure; more: { rows: number; time: Figure } } | null;
   timeline: TimelineFacts | null;

@@ -2,7 +2,7 @@
 // more threads than rows, the threads of one name are one row, which opens.
 
 import { type Figure, type Figures, asNumber } from "./document";
-import { bar, ofKinds } from "./bars";
+import { bar } from "./bars";
 import { element, named, put } from "./dom";
 import { durations, scaleOf, scaleWords } from "./durations";
 import { exact, grouped, share, withUnit } from "./format";
@@ -204,7 +204,7 @@ export function processorsTable(store: Store): HTMLElement | null {
   const { report } = store;
   if (!report.processors.length) return null;
   const body = element("tbody");
-  for (const { cpu, span, states } of report.processors) {
+  for (const { cpu, span, times, states } of report.processors) {
     const idle = states.filter(([state]) => report.states[state] === "idle" || report.states[state].startsWith("idle."));
     const stolen = states.filter(([state]) => report.kinds[report.state_kinds[state]].name === "stolen");
     const sum = (some: typeof states) => some.reduce((total, [, time]) => total + asNumber(time), 0);
@@ -213,7 +213,7 @@ export function processorsTable(store: Store): HTMLElement | null {
     const most = states.filter((one) => !idle.includes(one)).slice(0, 5);
     body.append(element("tr", {},
       element("th", { scope: "row" }, `cpu ${cpu}`),
-      element("td", { class: "wide" }, bar(store, ofKinds(store, states))),
+      element("td", { class: "wide" }, bar(store, times)),
       element("td", { class: "figure", title: `of ${exact(span, report.time_unit)}` }, asNumber(span) ? `${sum(unknown) ? MARKS.p : ""}${((busy / asNumber(span)) * 100).toFixed(0)} %` : "–"),
       element("td", { class: "figure" }, withUnit(sum(idle), report.time_unit)),
       element("td", { class: "dim" }, ...most.flatMap(([state, time]) => [element("span", { class: "cause" }, named(report.states[state]), ` ${withUnit(time, report.time_unit)}`)]))));

@@ -193,9 +193,9 @@ class Ledger:
             return Amounts(thread.times())
         return amounts_in_time(thread.times(), thread.sampled, undivided)
 
-    def times(self, thread: Thread) -> Mapping[Kind, int]:
+    def times(self, one: Thread | Processor) -> Mapping[Kind, int]:
         """Return the time of each kind. That of user code is divided like its cycles, where hardware counted them."""
-        return amounts_of(thread.states, cycles=False).by_kind if self.counted else thread.times()
+        return amounts_of(one.states, cycles=False).by_kind if self.counted else time_by_kind(one.states)
 
     def indices(self, thread: Thread, *others: Thread) -> Indices:
         """Return the indices of the thread, or of several threads together, at this ledger's precision."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,7 +14,9 @@ import pytest
 
 from headway.advice import Advice
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
-from headway.model import Behind, Cause, Cell, Durations, Ledger, Longest, Processor, Task, Thread, Window
+from headway.machine.machine import Machine
+from headway.machine.programs import programs
+from headway.model import Behind, Cause, Cell, Durations, Kind, Ledger, Longest, Processor, Task, Thread, Window
 from headway.recording.format import part_name
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.instant import at
@@ -22,6 +24,7 @@ from headway.recording.reader import Recording
 from headway.views.figures import with_unit
 from headway.views.html import slices
 from headway.views.html.words import sentences
+from headway.views.palette import ORDER
 from headway.views.printable import visible
 
 from ...browser import ask, browser, load, missing, said
@@ -506,3 +509,40 @@ def test_tasks_are_a_table_and_durations_share_a_scale(driver: Chrome, tmp_path:
     places = sorted(place for _, bars in pictures for place in bars)
     assert [place // 6 for place in places] == [0, 4, 6, 8]
     assert said(driver) == []
+
+
+def shares(*times: Mapping[Kind, int]) -> dict[int, float]:
+    """The parts of a bar by the places of their kinds, in per cent of the whole."""
+    together = {place: sum(each[kind] for each in times) for place, kind in enumerate(ORDER)}
+    whole = sum(together.values())
+    return {place: pytest.approx(100 * time / whole, abs=0.01) for place, time in together.items() if time}
+
+
+@pytest.mark.parametrize("name", ["pointer-chase", "six-threads"])
+def test_every_bar_is_the_ledgers(driver: Chrome, tmp_path: Path, name: str) -> None:
+    """On the machine, whose ledger knows what waited for memory, of threads and of processors."""
+    config = programs()[name].config()
+    ledger = Machine(config).run(programs()[name].image(), max_cycles=20_000_000).ledger
+    target = tmp_path / "bars.html"
+    with page_to(str(target)) as stream:
+        write_ledger_page(stream, ledger, title=name, command=None, advice=())
+    load(driver, target)
+    bars = ask(
+        driver,
+        """
+        return [...document.querySelectorAll('.bar')].map((bar) => [
+            bar.closest('section').id,
+            bar.closest('tr')?.querySelector('th').innerText,
+            Object.fromEntries([...bar.children].map((part) => [part.dataset.kind, parseFloat(part.style.width)]))]);
+        """,
+    )
+    shown = [(where, who, {int(kind): share for kind, share in parts.items()}) for where, who, parts in bars]
+    processors = [(who, parts) for where, who, parts in shown if where == "processors"]
+    assert processors == [(f"cpu {one.cpu}", shares(ledger.times(one))) for one in ledger.processors]
+    threads = [parts for where, _, parts in shown if where == "threads"]
+    expected = [shares(ledger.times(thread)) for thread in ledger.threads]
+    assert len(threads) == len(expected)
+    assert all(parts in expected for parts in threads)
+    (whole,) = [parts for where, _, parts in shown if where not in ("processors", "threads")]
+    assert whole == shares(*[ledger.times(thread) for thread in ledger.threads])
+    assert any(Kind.MEMORY is ORDER[kind] for _, parts in processors for kind in parts)

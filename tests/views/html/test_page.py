@@ -63,6 +63,8 @@ def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
         assert shown == expected
     for shown, processor in zip(page["processors"], ledger.processors, strict=True):
         assert (shown["cpu"], number(shown["span"])) == (processor.cpu, processor.span)
+        times = ledger.times(processor)
+        assert [number(time) for time in shown["times"]] == [times[kind] for kind in ORDER]
     whole = overall(ledger)
     assert [number(index["value"]) for index in page["indices"]] == [getattr(whole, name) for name in INDICES]
     assert [index["quality"] for index in page["indices"]] == [whole.quality[name].value for name in INDICES]

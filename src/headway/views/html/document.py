@@ -19,6 +19,7 @@ from headway.model import (
     Group,
     GroupBy,
     Indices,
+    Kind,
     Ledger,
     Quality,
     Task,
@@ -111,7 +112,12 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
     states = _Words()
     threads = _threads(ledger, states)
     processors = [
-        {"cpu": one.cpu, "span": _number(one.span), "states": _cells(one.states, one.sampled, states)}
+        {
+            "cpu": one.cpu,
+            "span": _number(one.span),
+            "times": _times(ledger.times(one)),
+            "states": _cells(one.states, one.sampled, states),
+        }
         for one in ledger.processors
     ]
     laid = None if timeline is None else _timeline(timeline, states)
@@ -179,6 +185,11 @@ def _number(value: int | None) -> int | str | None:
     return value if value is None or -_EXACT_NUMBER <= value <= _EXACT_NUMBER else str(value)
 
 
+def _times(times: Mapping[Kind, int]) -> list[int | str | None]:
+    """Return the time of each kind, in `ORDER`: the parts of a bar."""
+    return [_number(times.get(kind, 0)) for kind in ORDER]
+
+
 def _index(ledger: Ledger, indices: Indices, name: str) -> Mapping[str, Any]:
     value = getattr(indices, name)
     quality = indices.quality[name]
@@ -244,7 +255,7 @@ def _task(task: Task, ledger: Ledger, states: _Words) -> list[Any]:
         task.changes,
         _number(indices.rpi),
         _number(indices.epi),
-        [_number(times.get(kind, 0)) for kind in ORDER],
+        _times(times),
         _cells(task.states, {}, states),
     ]
 
@@ -269,7 +280,7 @@ def _add(columns: dict[str, list[Any]], ledger: Ledger, group: Group, states: _W
         value = getattr(indices, name)
         columns[name].append(value if name in _SHARES else _number(value))
     columns["quality"].append("".join(_LETTERS[indices.quality[name]] for name in _INDICES))
-    columns["times"].append([_number(times[kind]) for kind in ORDER])
+    columns["times"].append(_times(times))
     columns["states"].append(_cells(group.states, group.sampled, states))
     columns["causes"].append(_causes(group, states))
     columns["durations"].append(_durations(group, ledger.window.start, states))

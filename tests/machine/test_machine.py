@@ -323,3 +323,10 @@ def test_a_correction_takes_no_more_than_there_was() -> None:
     (thread,) = ledger.threads
     assert thread.states["overhead"].time > 0
     assert thread.states["user"].time == 0 or ledger.indices(thread).epi == 0
+
+
+def test_the_digest_stays_when_the_machine_is_given_back() -> None:
+    result = run(program(*leave(0)))
+    digest = result.digest
+    assert result._digest._processor is None
+    assert result.digest == digest == run(program(*leave(0))).digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -21,6 +21,7 @@ from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.machine.config import Config
 from headway.machine.programs import program_of, programs
+from headway.machine.watchdog import Still, describe_still
 
 if TYPE_CHECKING:
     from headway.machine.debugging import DebugSession
@@ -227,6 +228,7 @@ def _run(
                     max_cycles=max_cycles,
                     arguments=arguments,
                     progress=lambda cycles, instructions: _go_on(shown, interrupts, cycles, instructions),
+                    stuck=lambda harts: _say_stuck(shown, harts),
                     trace=trace,
                     recording=output,
                     **streams,
@@ -249,7 +251,8 @@ def _run(
     if result.ended == "stopped":
         context.exit(128 + signal.SIGINT)
     if result.ended == "limit":
-        raise HeadwayError(f"{name} had not ended after {result.cycles} cycles: give it more with --max-cycles")
+        still = f" ({describe_still(result.still)}: no progress)" if result.still else ""
+        raise HeadwayError(f"{name} had not ended after {result.cycles} cycles{still}: give it more with --max-cycles")
     if result.ended == "standstill":
         raise HeadwayError(f"{name}: every hart waits at cycle {result.cycles}, and nothing can wake one")
     context.exit(_exit_status(result.exit_status or 0))
@@ -343,6 +346,13 @@ def _go_on(shown: _Progress | None, interrupts: _Interrupts, cycles: int, instru
     if shown is not None:
         shown(cycles, instructions)
     return interrupts.asked
+
+
+def _say_stuck(shown: _Progress | None, harts: Sequence[Still]) -> None:
+    """Say that no hart has made progress for a long time."""
+    if shown is not None:
+        shown.hide()
+    say(f"no hart makes progress: {describe_still(harts)}; Ctrl-C ends the run and shows where its time went")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from .console import Console
 from .debugging import DebugSession
 from .fields import shown
 from .image import MachineImage
-from .run import LATEST, Progress, Result, Run
+from .run import LATEST, Progress, Result, Run, Stuck
 from .states import name_states
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Machine:
         errors: BinaryIO | None = None,
         arguments: Sequence[str] = (),
         progress: Progress | None = None,
+        stuck: Stuck | None = None,
         trace: BinaryIO | None = None,
         recording: str | os.PathLike[str] | None = None,
     ) -> Result:
@@ -60,9 +61,10 @@ class Machine:
         ``input`` is the stream that the program reads by semihosting. ``output`` receives what the UART sends and what
         the program writes to its host, as it comes; ``errors`` receives what the program writes to descriptor 2.
         ``arguments`` follow the program's name on its command line. ``progress`` is called from time to time with the
-        ticks and the instructions so far; if it returns true, the run stops there. ``trace`` receives the output of
-        the trace units as a trace file (docs/trace-format.md); giving it switches them on. ``recording`` is the folder
-        of a recording that is made of the run (docs/recordings.md); it must not exist.
+        ticks and the instructions so far; if it returns true, the run stops there. ``stuck`` is called with the harts
+        when none has made progress for 20,000,000 ticks, once each time. ``trace`` receives the output of the trace
+        units as a trace file (docs/trace-format.md); giving it switches them on. ``recording`` is the folder of a
+        recording that is made of the run (docs/recordings.md); it must not exist.
 
         Raises HeadwayError if the program cannot be run, if it makes a request of its host that makes no sense, or if
         the recording cannot be written.
@@ -82,11 +84,11 @@ class Machine:
             recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
         run = Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder)
         try:
-            run.go(LATEST if max_cycles is None else max_cycles, progress)
+            run.go(LATEST if max_cycles is None else max_cycles, progress, stuck)
             run.end_trace()
             if config.block.save:
                 _save(config.block.image, processor.block_image())
-            result = run.result()
+            result = run.result(over=True)
             if recorder is not None:
                 recorder.close(result.ledger, result.exit_status)
         finally:

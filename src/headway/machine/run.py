@@ -7,37 +7,38 @@ time, so that Ctrl-C works, progress can be shown, and the UART's output appears
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from headway.errors import HeadwayError
-from headway.model import Cell, Ledger
+from headway.model import Ledger
 from headway.trace.threads.container import TraceFileWriter
 
-from .config import RAM, TCM, Config
+from .config import RAM, Config
 from .console import MAX_KEPT, Console
+from .digest import RunDigest
 from .host import Host
 from .image import MachineImage
 from .ledger import ledger_of
 from .states import polled_registers
+from .watchdog import PATIENCE, Still, Watchdog
 
 if TYPE_CHECKING:
     from ._processor import MachineProcessor
     from .recording import RunRecorder
 
-__all__ = ["LATEST", "Progress", "Result", "Run", "SavedRun"]
+__all__ = ["LATEST", "Progress", "Result", "Run", "SavedRun", "Stuck"]
 
 _STRETCH = 1 << 22
 """Ticks that are simulated in one call of the compiled processor."""
-_PIECE = 1 << 20
 _A0, _A1 = 10, 11
 LATEST = (1 << 61) - 1
 """The largest number of ticks that a run can be given."""
 
 Progress = Callable[[int, int], bool | None]
+Stuck = Callable[[Sequence[Still]], None]
 Ended = Literal["exit", "limit", "standstill", "stopped"]
 
 
@@ -69,8 +70,18 @@ class Result:
     """For each core, the counters of its clock at the end, by name."""
     throttled: tuple[tuple[int, int], ...]
     """For each core, how many ticks its duty cycle (``pwduty``) stopped its clock, and how often."""
-    digest: str
-    """A SHA-256 hash of all of this and of the memory. Two runs with equal digests were the same to the cycle."""
+    still: tuple[Still, ...]
+    """The harts that had made no progress for a while when the run ended, other than by itself."""
+    _digest: RunDigest = field(repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 hash of all of this and of the memory. Two runs with equal digests were the same to the cycle.
+
+        It is computed when it is asked for first. Until then, the result keeps the memory that the program has used.
+        """
+        figures: list[object] = [self.ended, self.exit_status, self.cycles, self.instructions]
+        return self._digest.of(figures, [*self.harts, *self.cores], self.ledger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,7 @@ class Run:
             free=image.end,
             top=RAM + config.memory.ram,
         )
+        self._watchdog = Watchdog(names, image.functions)
         self._output = bytearray()
         self._sent_hash = hashlib.sha256()
         self.ended: Ended = "limit"
@@ -120,7 +132,7 @@ class Run:
         """The program's exit status; None: it has not ended."""
         return self._host.exit_status
 
-    def go(self, until: int, progress: Progress | None) -> bool:
+    def go(self, until: int, progress: Progress | None, stuck: Stuck | None = None) -> bool:
         """Run to a tick, or to the end. Return whether a debugger's request stopped it before.
 
         ``ended`` says how it ended; it is "limit" if the program can go on.
@@ -128,9 +140,19 @@ class Run:
         from ._processor import DEBUG, HTIF, SEMIHOST, STANDSTILL
 
         processor = self.processor
+        said = False
+        looked = processor.now
         while True:
             stop = processor.run(min(until, processor.now + _STRETCH))
             self._drain()
+            if processor.now - looked >= _STRETCH:
+                looked = processor.now
+                self._watchdog.look(looked, processor.processors())
+                if self._watchdog.quiet < PATIENCE:
+                    said = False
+                elif stuck is not None and not said:
+                    said = True
+                    stuck(self._still())
             if stop == DEBUG:
                 return True
             if stop == STANDSTILL:
@@ -167,6 +189,7 @@ class Run:
         self._console.written[:] = saved.written
         self._sent_hash = saved.sent_hash.copy()
         self.ended = saved.ended
+        self._watchdog = Watchdog(self.names, self.image.functions)
 
     def _drain(self) -> None:
         self._sent(self.processor.transmitted())
@@ -196,8 +219,15 @@ class Run:
         if not self._console.keeps:
             self._console.write(sent)
 
-    def result(self) -> Result:
-        """Return the result so far."""
+    def _still(self) -> tuple[Still, ...]:
+        """Return the harts that have made no progress for as long as a stretch, or longer."""
+        processor = self.processor
+        self._watchdog.look(processor.now, processor.processors())
+        pcs = {number: processor.hart(number)["pc"] for number in range(self.config.harts)}
+        return self._watchdog.still(processor.processors(), pcs, _STRETCH)
+
+    def result(self, *, over: bool = False) -> Result:
+        """Return the result so far. ``over``: nothing will run any more, so the digest can wait until it is asked for."""
         processor = self.processor
         ledger = ledger_of(
             processor.threads(),
@@ -218,32 +248,9 @@ class Run:
             harts=tuple(dict(processor.hart(number)) for number in range(self.config.harts)),
             cores=tuple(dict(processor.core(number)) for number in range(self.config.cores)),
             throttled=tuple(processor.throttled(number) for number in range(self.config.cores)),
-            digest="",
+            still=self._still() if self.ended in ("limit", "stopped") else (),
+            _digest=RunDigest(processor, self.config, self._sent_hash.hexdigest()),
         )
-        return replace(found, digest=self._digest(found))
-
-    def _digest(self, found: Result) -> str:
-        memory = hashlib.sha256()
-        for start, size in ((RAM, self.config.memory.ram), (TCM, self.config.memory.tcm)):
-            for at in range(start, start + size, _PIECE):
-                memory.update(self.processor.read(at, min(_PIECE, start + size - at)))
-        everything = [
-            [found.ended, found.exit_status, found.cycles, found.instructions, memory.hexdigest()],
-            [self._sent_hash.hexdigest(), hashlib.sha256(self.processor.block_image()).hexdigest()],
-            [sorted(hart.items()) for hart in (*found.harts, *found.cores)],
-            sorted((name, n) for name, n in found.ledger.losses.items() if n),
-            [[t.tid, t.pid, t.name, t.start, t.end, _canonical(t.states)] for t in found.ledger.threads],
-            [[p.cpu, _canonical(p.states)] for p in found.ledger.processors],
-        ]
-        return hashlib.sha256(json.dumps(everything).encode()).hexdigest()
-
-
-def _canonical(states: Mapping[str, Cell]) -> list[object]:
-    return [
-        [
-            *(state, cell.time, cell.count, cell.cycles, cell.instructions),
-            *(cell.stall_cycles, cell.memory_stall_cycles, cell.external_stall_cycles),
-            sorted((cell.events or {}).items()),
-        ]
-        for state, cell in sorted(states.items())
-    ]
+        if not over:
+            _ = found.digest
+        return found

@@ -39,7 +39,9 @@ def command() -> None:
     """\b
     headway machine list                      the programs that come with it
     headway machine run six-threads           one of them: threads' progress
-    headway machine run prog.elf --cores 2    a program of your own
+    headway machine new first                 a program of your own, to begin with
+    headway machine cc prog.c -o prog.elf     build one
+    headway machine run prog.elf --cores 2    run it
     headway machine show > my.toml            a configuration to start from
     headway machine pipeline mutex --from 9   what each hart does in each cycle
 
@@ -100,6 +102,49 @@ def _list(style: str) -> None:
 
     rows = [(p.name, p.threads, "all" if p.harts is None else str(p.harts), p.shows) for p in programs().values()]
     print_rows(("program", "threads", "harts", "shows"), rows, style)
+
+
+@command.command("new", short_help="write a first program with threads, and its Makefile")
+@click.argument("folder", metavar="DIR", type=click.Path())
+def _new(folder: str) -> None:
+    """\b
+    headway machine new first && make -C first run
+
+    Write a first program with threads into DIR, with a Makefile that builds it and runs it.
+    docs/first-machine-program.md goes on from there.
+    """
+    from headway.machine.building import new_program
+
+    for path in new_program(folder):
+        click.echo(path)
+
+
+@command.command("cc", short_help="build a program of your own")
+@click.option("-o", "--output", metavar="FILE", default="a.elf", show_default=True, help="The program.")
+@click.option(
+    "--on",
+    "on",
+    type=click.Choice(["kernel", "bare", "picolibc"]),
+    help="What it stands on. Unless told: the guest kernel if a source includes headway_guest.h, nothing if it "
+    "includes bare.h, else the C library picolibc.",
+)
+@click.argument("sources", nargs=-1, required=True, metavar="FILE... [-- OPTION...]")
+@click.pass_context
+def _cc(context: click.Context, sources: tuple[str, ...], output: str, on: str | None) -> None:
+    """\b
+    headway machine cc prog.c -o prog.elf
+    headway machine cc main.c more.c -o prog.elf -- -O3 -DSIZE=64
+
+    Build a program for the machine of C or assembly sources. It needs a RISC-V gcc (RISCV_CC, or the one that is
+    installed). What begins with - after -- is for that.
+    """
+    from headway.machine.building import Base, base_of, build
+
+    files = [one for one in sources if not one.startswith("-")]
+    if not files:
+        raise click.UsageError("there is no source among the arguments: name at least one")
+    base = base_of(files) if on is None else Base(on)
+    context.exit(build(files, output, base, [one for one in sources if one.startswith("-")]))
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -227,7 +227,7 @@ class Run:
         return self._watchdog.still(processor.processors(), pcs, _STRETCH)
 
     def result(self, *, over: bool = False) -> Result:
-        """Return the result so far. ``over``: nothing will run any more, so the digest can wait until it is asked for."""
+        """Return the result so far. ``over``: nothing will run any more, so the digest waits until it is asked for."""
         processor = self.processor
         ledger = ledger_of(
             processor.threads(),

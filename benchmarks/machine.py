@@ -1,27 +1,42 @@
 """The speed of the reference machine's simulation in millions of instructions a second, beside QEMU and Unicorn.
 
-Every hart runs one loop of ten instructions (a load, a multiplication, a store, six of arithmetic, a branch) in a 1 KiB
-array, on machines of several shapes, with everything counted. The other simulators, used if installed, have no timing
-model: QEMU translates whole blocks, or with ``-singlestep`` one instruction at a time, and Unicorn calls a C function
-before every instruction. QEMU's start-up time is measured with a short run and subtracted.
+    python -m benchmarks.machine [--embench FOLDER]
+
+Real code first: programs that come with the machine and run on all of its harts, and with ``--embench`` those of
+Embench (a folder with a copy of github.com/embench/embench-iot), which need a RISC-V gcc and picolibc. Each of these
+runs alone on 1 x 1, traced and not. On larger machines every hart runs one of them, from a place of its own.
+
+Then one loop of ten instructions (a load, a multiplication, a store, six of arithmetic, a branch) in a 1 KiB array, on
+machines of several shapes, with everything counted. It is faster than real code: it never leaves a cache line or page.
+
+The other simulators, used if installed, have no timing model: QEMU translates whole blocks, or with ``-singlestep`` one
+instruction at a time, and Unicorn calls a C function before every instruction. QEMU's start-up time is measured with a
+short run and subtracted. All of it is processor time, so that what else runs on the computer counts little.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import importlib
+import os
 import shutil
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headway.machine._processor import MachineProcessor
-from headway.machine.config import Config
+from headway.machine._processor import HTIF, SEMIHOST, MachineProcessor
+from headway.machine.building import find_compiler
+from headway.machine.config import Config, MemoryConfig
+from headway.machine.image import MachineImage
+from headway.machine.programs import programs
 
 from .common import compiled, heading, load, table
 
@@ -55,6 +70,29 @@ USER_END = (0x00000513, 0x05D00893, 0x00000073)
 """Instructions that call exit(0)."""
 
 
+PROGRAMS = ("matmul", "crc32", "pointer-chase")
+"""Programs that come with the machine and run on all of its harts."""
+REAL_SHAPES = ((1, 1), (1, 6), (2, 6), (8, 8))
+REAL_TICKS = 3_000_000
+"""Ticks for which real code runs, divided by the cores."""
+CHUNK = 1 << 19
+PLACE = 2 << 20
+"""Bytes of RAM that each program of Embench has where several run at once."""
+SYS_GET_CMDLINE = 0x15
+"""What picolibc asks its host for before main()."""
+SCALE = 4
+"""How often a program of Embench does its work, so that the start is a small part."""
+START = (
+    0xF1402573,  # csrr a0, mhartid
+    0x00251293,  # slli t0, a0, 2
+    0x80001337,  # lui  t1, 0x80001
+    0x00628333,  # add  t1, t0, t1
+    0x00032303,  # lw   t1, 0(t1)
+    0x00030067,  # jr   t1
+)
+"""Instructions that jump to an address from a table at BASE + 4096, by the hart's number."""
+
+
 def _program(iterations: int, end: tuple[int, ...] = ()) -> bytes:
     words = list(LOOP)
     words[1] = (iterations >> 12) << 12 | 0x4B7
@@ -78,10 +116,158 @@ def _speed(cores: int, threads: int, issue: str) -> float:
         processor.write(BASE, _program(1 << 30))
         processor.start(BASE, None)
         processor.run(10_000)
-        before, start = processor.instructions, time.perf_counter()
+        before, start = processor.instructions, time.process_time()
         processor.run(10_000 + TICKS // cores)
-        speeds.append((processor.instructions - before) / (time.perf_counter() - start) / 1e6)
+        speeds.append((processor.instructions - before) / (time.process_time() - start) / 1e6)
     return statistics.median(speeds)
+
+
+def _rate(config: Config, images: Iterable[MachineImage], entry: int, ticks: int) -> float:
+    """Return the millions of instructions a second of all harts together, up to a tick or a program's end."""
+    speeds = []
+    for _ in range(ROUNDS):
+        processor = MachineProcessor(config)
+        for image in images:
+            for segment in image.segments:
+                processor.write(segment.address, segment.data)
+        processor.start(entry, None)
+        seconds, goes_on = 0.0, True
+        while processor.now < ticks and goes_on:
+            start = time.process_time()
+            stop = processor.run(min(ticks, processor.now + CHUNK))
+            seconds += time.process_time() - start
+            goes_on = stop != HTIF and (stop != SEMIHOST or _answered(processor))
+            for core in range(config.cores if config.trace.enabled else 0):
+                processor.trace(core)
+        speeds.append(processor.instructions / seconds / 1e6)
+    return statistics.median(speeds)
+
+
+def _answered(processor: MachineProcessor) -> bool:
+    """Tell a program that it has no command line. Return False if it asked for something else, which is its end."""
+    hart = processor.stopped_hart
+    if processor.register(hart, 10) != SYS_GET_CMDLINE:
+        return False
+    processor.set_register(hart, 10, 0xFFFFFFFF)
+    return True
+
+
+def _traced(config: Config) -> Config:
+    return replace(config, trace=replace(config.trace, enabled=True))
+
+
+def _shipped() -> list[list[str]]:
+    """Return the rows of the programs that come with the machine: geometric means."""
+    rows = []
+    for cores, threads in REAL_SHAPES:
+        row = [f"{cores} × {threads}"]
+        for issue in ("strict", "skip"):
+            config = Config.of(cores=cores, threads=threads, issue=issue)
+            for chosen in (config, _traced(config)):
+                images = [programs()[name].image() for name in PROGRAMS]
+                speeds = [_rate(chosen, [image], image.entry, REAL_TICKS // cores) for image in images]
+                row.append(f"{statistics.geometric_mean(speeds):.0f}")
+        rows.append(row)
+    return rows
+
+
+class _Embench:
+    """Embench's programs, compiled once and linked to where they run."""
+
+    def __init__(self, folder: Path, scratch: Path) -> None:
+        self._scratch, self._compiler = scratch, find_compiler().path
+        board = scratch / "board.c"
+        board.write_text("void initialise_board(void) {}\nvoid start_trigger(void) {}\nvoid stop_trigger(void) {}\n")
+        support = [folder / "support" / "main.c", folder / "support" / "beebsc.c", board]
+        flags = ["-c", "-O2", "-w", f"-I{folder / 'support'}", "-DWARMUP_HEAT=1", f"-DGLOBAL_SCALE_FACTOR={SCALE}"]
+        self.objects: dict[str, list[Path]] = {}
+        for source in sorted((folder / "src").iterdir()):
+            files = sorted(source.glob("*.c"))
+            if files:
+                self.objects[source.name] = []
+                for file in (*files, *support):
+                    target = scratch / f"{source.name}-{file.stem}.o"
+                    self._gcc([*flags, file, "-o", target])
+                    self.objects[source.name].append(target)
+
+    def _gcc(self, arguments: Sequence[str | Path]) -> None:
+        target = ["--specs=picolibc.specs", "-march=rv32imac", "-mabi=ilp32"]
+        subprocess.run([self._compiler, *target, *map(str, arguments)], check=True)
+
+    def elf(self, name: str, base: int = BASE) -> Path:
+        """Return a program that is linked to run at an address."""
+        path = self._scratch / f"{name}-{base:x}.elf"
+        places = {"flash": base, "flash_size": PLACE // 2, "ram": base + PLACE // 2, "ram_size": PLACE // 2}
+        linked = [f"-Wl,--defsym=__{word}={value:#x}" for word, value in places.items()]
+        self._gcc([*self.objects[name], "--oslib=semihost", "--crt0=semihost", "-lm", *linked, "-o", path])
+        return path
+
+
+def _embench(folder: Path) -> None:
+    """Print the tables of Embench."""
+    with tempfile.TemporaryDirectory() as scratch:
+        embench = _Embench(folder, Path(scratch))
+        names = list(embench.objects)
+        one = Config.of(cores=1, threads=1)
+        qemu = shutil.which("qemu-system-riscv32")
+        columns: dict[str, list[float]] = {"1 × 1": [], "traced": []}
+        if qemu:
+            columns["QEMU -singlestep"] = []
+        rows = []
+        short = 0.0 if qemu is None else min(_semihosted(qemu, "") for _ in range(ROUNDS))
+        for name in names:
+            path = embench.elf(name)
+            image = MachineImage.load(path)
+            speeds = [_rate(config, [image], image.entry, REAL_TICKS) for config in (one, _traced(one))]
+            if qemu:
+                processor = MachineProcessor(one)
+                for segment in image.segments:
+                    processor.write(segment.address, segment.data)
+                processor.start(image.entry, None)
+                while processor.run(processor.now + (1 << 24)) != SEMIHOST or _answered(processor):
+                    pass
+                speeds.append(processor.instructions / max(_semihosted(qemu, str(path)) - short, 1e-3) / 1e6)
+            for column, speed in zip(columns.values(), speeds, strict=True):
+                column.append(speed)
+            rows.append([name, *(f"{speed:.0f}" for speed in speeds)])
+        rows.append(["geometric mean", *(f"{statistics.geometric_mean(all_):.0f}" for all_ in columns.values())])
+        print("\n" + table(["Embench, alone", *columns], rows), flush=True)
+        rows = []
+        for cores, threads in REAL_SHAPES[1:]:
+            harts = cores * threads
+            bases = [BASE + PLACE * (1 + hart) for hart in range(harts)]
+            images = [MachineImage.load(embench.elf(names[hart % len(names)], base)) for hart, base in enumerate(bases)]
+            entries = struct.pack(f"<{harts}I", *(image.entry for image in images))
+            start = MachineImage.of(_elf(struct.pack(f"<{len(START)}I", *START).ljust(4096, b"\0") + entries))
+            row = [f"{cores} × {threads}"]
+            for issue in ("strict", "skip"):
+                memory = MemoryConfig(ram=f"{1 << (PLACE * (harts + 1) - 1).bit_length() >> 20}MiB")
+                config = Config.of(cores=cores, threads=threads, issue=issue, boot="all", memory=memory)
+                for chosen in (config, _traced(config)):
+                    row.append(f"{_rate(chosen, [start, *images], BASE, REAL_TICKS // cores):.0f}")
+            rows.append(row)
+        print("\n" + table(["Embench, one a hart", "strict", "traced", "skip", "traced"], rows), flush=True)
+
+
+def _taken(before: os.times_result) -> float:
+    """Return the processor time in seconds of the processes that have ended since."""
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def _semihosted(qemu: str, path: str) -> float:
+    """Return the processor time in seconds that QEMU takes for a program; "": one that ends at once."""
+    with tempfile.NamedTemporaryFile(suffix=".elf") as file:
+        if not path:
+            file.write(_elf(struct.pack("<5I", *SYSTEM_END)))
+            file.flush()
+        command = [qemu, "-singlestep", "-machine", "virt", "-bios", "none", "-display", "none"]
+        before = os.times()
+        subprocess.run(
+            [*command, "-semihosting-config", "enable=on,target=native", "-kernel", path or file.name],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False,
+        )  # fmt: skip
+        return _taken(before)
 
 
 def _process(command: list[str], program: Callable[[int], bytes]) -> float:
@@ -93,11 +279,11 @@ def _process(command: list[str], program: Callable[[int], bytes]) -> float:
             file.write(program(count))
             file.flush()
             Path(file.name).chmod(0o755)
-            start = time.perf_counter()
+            before = os.times()
             subprocess.run(
                 [*command, file.name], check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=300
             )
-            return time.perf_counter() - start
+            return _taken(before)
 
     return statistics.median(
         10 * (iterations - 4096) / (seconds(iterations) - seconds(4096)) / 1e6 for _ in range(ROUNDS)
@@ -137,9 +323,9 @@ def _unicorn() -> list[tuple[str, float]]:
             made = ctypes.c_size_t()
             if library.uc_hook_add(engine._uch, ctypes.byref(made), kind, ctypes.c_void_p(hook), None, begin, end):
                 raise SystemExit("unicorn does not take the hook")
-        start = time.perf_counter()
+        start = time.process_time()
         engine.emu_start(BASE, BASE + 4 * len(LOOP))
-        return 10 * iterations / (time.perf_counter() - start) / 1e6
+        return 10 * iterations / (time.process_time() - start) / 1e6
 
     with compiled("hook", shared=True) as path:
         hook = ctypes.cast(ctypes.CDLL(str(path)).headway_count, ctypes.c_void_p).value
@@ -149,9 +335,15 @@ def _unicorn() -> list[tuple[str, float]]:
         ]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.machine", description="The machine's speed.")
+    parser.add_argument("--embench", type=Path, metavar="FOLDER", help="a copy of github.com/embench/embench-iot")
+    given = parser.parse_args(arguments)
     print(f"\n## The reference machine\n\n{heading()}, {load()}; medians of {ROUNDS}\n")
+    if given.embench:
+        _embench(given.embench)
+    print("\n" + table([", ".join(PROGRAMS), "strict", "traced", "skip", "traced"], _shipped()) + "\n", flush=True)
     rows = [
         [f"{cores} × {threads}", f"{_speed(cores, threads, 'strict'):.0f}", f"{_speed(cores, threads, 'skip'):.0f}"]
         for cores, threads in SHAPES
@@ -163,4 +355,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -511,7 +511,7 @@ def test_tasks_are_a_table_and_durations_share_a_scale(driver: Chrome, tmp_path:
     assert said(driver) == []
 
 
-def shares(*times: Mapping[Kind, int]) -> dict[int, float]:
+def shares(*times: Mapping[Kind, int]) -> dict[int, Any]:
     """The parts of a bar by the places of their kinds, in per cent of the whole."""
     together = {place: sum(each[kind] for each in times) for place, kind in enumerate(ORDER)}
     whole = sum(together.values())

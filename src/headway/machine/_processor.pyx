@@ -1,8 +1,8 @@
 """The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
 The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
-structures, clocks, decode, compute, trace, code, memory, transitions, division, accounts, turns, burst, power, protection,
-devices, events, traps, csrs, debug, execute. copying frees a machine and copies it.
+structures, signals, clocks, decode, compute, trace, code, memory, transitions, division, accounts, turns, burst, power,
+protection, devices, events, traps, csrs, debug, execute. copying frees a machine and copies it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -24,10 +24,10 @@ from .etrace cimport stop_encoder
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport forget_served, grant
 from .power cimport start_hart
-from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Logged, Machine, Row, Thread
+from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread
 from .transitions cimport tell_account, tell_away, tell_span
 from .states import poll_states
-from .trace cimport LOGGED, MAX_LOADED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
+from .trace cimport LOGGED, MAX_LOADED, SIGNALLED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
 from .turns cimport new_turn
 
 __all__ = ["DEBUG", "DUE", "HTIF", "LIMIT", "LOAD", "REGISTERS", "SEMIHOST", "STANDSTILL", "STORE", "MachineProcessor"]
@@ -896,6 +896,20 @@ cdef class MachineProcessor:
         for i in range(self.m.log.count):
             one = &self.m.log.entries[i]
             found.append((one.hart, one.cycle, one.cycles, one.address, one.what))
+        return found
+
+    def tell_signals(self) -> None:
+        """Tell the signals of every cycle from now on. Call it before the machine starts."""
+        cdef int i
+        self.m.signals.on = 1
+        for i in range(self.m.harts_count):
+            self.m.harts[i].attention |= SIGNALLED
+
+    def signals(self) -> bytes:
+        """Return what was told since the last call: entries of `signals.pxd`, 24 bytes each."""
+        found = (<char*>self.m.signals.entries)[: self.m.signals.count * <int64_t>sizeof(Signal)] \
+            if self.m.signals.count else b""
+        self.m.signals.count = 0
         return found
 
     def record(self) -> None:

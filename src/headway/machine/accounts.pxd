@@ -13,6 +13,7 @@ from .architecture cimport *
 from .clocks cimport clock_at, cycle_of, end_tick
 from .code cimport forget_code
 from .division cimport divide
+from .signals cimport SETTLED, TOLD_COUNTER, TOLD_ENTRY, TOLD_LOADED, TOLD_STORED, tell, tell_block
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 from .transitions cimport ends, tell_account, tell_away, tell_correction, tell_entry, tell_span
 
@@ -160,6 +161,17 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
     h.since_instret = h.instret
 
 
+cdef inline void tell_counters(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """Settle the hart and tell its counters as of the cycle."""
+    cdef int i
+    settle(m, c, h, cycle)
+    for i in range(8):
+        if h.counters[i] != h.told_counters[i]:
+            h.told_counters[i] = h.counters[i]
+            tell(m, h, TOLD_COUNTER + i, cycle, h.counters[i], 0)
+    tell(m, h, SETTLED, cycle, <uint64_t>h.instret, <uint32_t>h.state)
+
+
 cdef inline int state_of(Machine* m, Hart* h) noexcept nogil:
     """Return the innermost state of the hart. The first match wins, in the order of the counters' priority."""
     if h.halted:
@@ -186,6 +198,8 @@ cdef inline int state_of(Machine* m, Hart* h) noexcept nogil:
 cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, bint anew) noexcept nogil:
     """Put the hart into the state from the cycle on; `anew` tells whether this counts as an entry or as a return."""
     settle(m, c, h, cycle)
+    if m.signals.on:
+        tell_counters(m, c, h, cycle)
     if m.rows.on:
         tell_span(m, h, h.since_tick, not anew or ends(h, state))
     h.state = state
@@ -197,6 +211,8 @@ cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, b
             h.cell.count += 1
         if m.rows.on:
             tell_entry(m, h)
+        if m.signals.on:
+            tell(m, h, TOLD_ENTRY, cycle, <uint64_t>state, 0)
         if h.monitor:
             add_word(m, h.monitor + 32 * <uint32_t>state + 16, 1)
 
@@ -383,6 +399,8 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
     cdef uint32_t word
     settle(m, c, h, cycle)
     tick = h.since_tick
+    if m.signals.on:
+        tell_block(m, h, TOLD_STORED, cycle)
     if h.block:
         at = m.ram + (h.block - RAM)
         memcpy(at, h.counters, 64)
@@ -416,6 +434,8 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         memset(h.counters, 0, 64)
         h.signals = 0
         h.polled = 0
+    if m.signals.on:
+        tell_block(m, h, TOLD_LOADED, cycle)
     h.state = state_of(m, h)
     h.mode = m.modes[h.state]
     find_cells(m, h)
@@ -443,6 +463,8 @@ cdef inline void synchronise(Machine* m, uint32_t block) noexcept nogil:
         return
     h = &m.harts[t.hart]
     settle_until_now(m, &m.cores[h.core], h)
+    if m.signals.on:
+        tell_counters(m, &m.cores[h.core], h, h.since)
     memcpy(m.ram + (block - RAM), h.counters, 64)
     forget_code(m, block, 64)
     divide(m, h, block)

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from .accounts cimport find_cells
 from .architecture cimport *
 from .code cimport PAGE
-from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Thread
+from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Signal, Thread
 
 cdef enum:  # What to do with an array
     FREE = 0
@@ -116,6 +116,7 @@ cdef inline bint each_array(Machine* m, int what) noexcept nogil:
     done &= one_array(<void**>&m.by_block, <size_t>m.by_block_room * sizeof(int32_t), what)
     done &= one_array(<void**>&m.log.entries, <size_t>m.log.room * sizeof(Logged), what)
     done &= one_array(<void**>&m.rows.entries, <size_t>m.rows.room * sizeof(Row), what)
+    done &= one_array(<void**>&m.signals.entries, <size_t>m.signals.room * sizeof(Signal), what)
     return done
 
 

@@ -10,6 +10,7 @@ from .devices cimport look_for_interrupts, timer_now
 from .events cimport is_resource, read_resource, write_resource
 from .power cimport PROFILING, settle_core
 from .protection cimport set_guard, write_pmp
+from .signals cimport TOLD_WRITE, tell
 from .structures cimport Core, Hart, Machine
 from .trace cimport TRACED, TRACE_ASKED, TRACE_PERMITTED, tell_clock
 from .turns cimport wait_again
@@ -166,6 +167,11 @@ cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_
     return True
 
 
+cdef inline bint is_in_unit(uint32_t number) noexcept nogil:
+    """Return whether the register is one of the progress unit's own, or one of its counters."""
+    return 0x7C0 <= number <= 0x7C2 or number == 0x800 or 0xBC0 <= number < 0xBC8 or 0xBD0 <= number < 0xBD8
+
+
 cdef inline bint in_ram(Machine* m, uint32_t address, uint32_t size) noexcept nogil:
     return address - RAM < m.ram_size and size <= m.ram_size - (address - RAM)
 
@@ -278,6 +284,8 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
     cdef bint high = number >> 7 & 1
     if number >> 10 == 3:
         return False
+    if unlikely(m.signals.on != 0) and is_in_unit(number):
+        tell(m, h, TOLD_WRITE, after, value, number)
     if number == 0x300:
         write_status(m, h, value)
     elif number == 0x304:

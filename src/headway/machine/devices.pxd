@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 from .architecture cimport *
 from .code cimport forget_code
 from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
+from .signals cimport TOLD_CHECK, tell
 from .structures cimport Core, Hart, Machine, Source, StatusRegister
 
 
@@ -195,14 +196,17 @@ cdef inline void check_status(Machine* m, Hart* h, uint32_t address, uint32_t va
     A check that finds nothing begins polling, and the first that finds something ends it.
     """
     cdef StatusRegister* register
+    cdef bint ready
     cdef int i
-    if h.latch:
-        return
     for i in range(m.polls_count):
         register = &m.polls[i]
         if register.address == address:
             value &= register.mask
-            h.polled = 0 if (value != 0 if register.any else value == register.ready) else register.state
+            ready = value != 0 if register.any else value == register.ready
+            if not h.latch:
+                h.polled = 0 if ready else register.state
+            if m.signals.on:
+                tell(m, h, TOLD_CHECK, h.free + m.unit, ready, register.state)
             return
 
 

@@ -8,7 +8,7 @@ turns are of a few common kinds, which `burst` takes in less of the host's time,
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from .accounts cimport begin_hart_thread, enter, look_again, state_of
+from .accounts cimport begin_hart_thread, enter, look_again, state_of, tell_counters
 from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm, open_page
 from .compute cimport TAKEN_BIT, compute, loaded, size_of
@@ -19,6 +19,7 @@ from .events cimport watch_event
 from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
 from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING, halt
 from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
+from .signals cimport GAP, TOLD_RANGE, TOLD_RUNS, tell
 from .structures cimport Core, Decoded, Hart, Machine
 from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_retired, watch_trap, watch_turn
 from .traps cimport interrupt, leave_trap, trap
@@ -256,7 +257,13 @@ cdef inline void charge_gap(Machine* m, Core* c, Hart* h, int64_t begin) noexcep
             reason = SLOT
     else:
         own = min(max(h.ready, h.free), begin)
+    if unlikely(m.signals.on != 0):
+        tell_counters(m, c, h, h.free)
+        tell(m, h, GAP, h.free, <uint64_t>(own - h.free), <uint32_t>reason)
     h.lost[reason] += own - h.free
+    if unlikely(m.signals.on != 0):
+        tell_counters(m, c, h, own)
+        tell(m, h, GAP, own, <uint64_t>(begin - own), SLOT)
     h.lost[SLOT] += begin - own
     if unlikely(h.attention & WATCHED != 0):
         watch_gap(m, c, h, h.free, own - h.free, doing_of(reason))
@@ -358,6 +365,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             h.attention &= ~<uint32_t>RESUMING
             h.free = begin
             h.profile_last = cycle
+            if m.signals.on:
+                tell(m, h, TOLD_RUNS, begin, 1, 0)
             enter(m, c, h, begin, state_of(m, h), False)
             if h.thread == NULL and not h.block and not h.instret:
                 begin_hart_thread(m, h)
@@ -365,6 +374,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
             charge_gap(m, c, h, begin)
         if unlikely(h.attention & WATCHED != 0):
             watch_turn(m, c, h, begin)
+            if m.signals.on:
+                tell_counters(m, c, h, begin)
         if h.attention & (INTERRUPTED | BREAKING):
             pc = h.pc
             if h.attention & BREAKING:
@@ -397,6 +408,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         return
     if d.range != h.range and not h.latch:
         h.range = d.range
+        if unlikely(m.signals.on != 0):
+            tell(m, h, TOLD_RANGE, begin, d.range, 0)
         look_again(m, c, h, begin, True)
     next = pc + d.size
     a = x[d.rs1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -53,6 +53,7 @@ class Machine:
         stuck: Stuck | None = None,
         trace: BinaryIO | None = None,
         recording: str | os.PathLike[str] | None = None,
+        signals: Callable[[bytes], object] | None = None,
     ) -> Result:
         """Run a program to its end, or for ``max_cycles`` ticks.
 
@@ -64,7 +65,8 @@ class Machine:
         ticks and the instructions so far; if it returns true, the run stops there. ``stuck`` is called with the harts
         when none has made progress for 20,000,000 ticks, once each time. ``trace`` receives the output of the trace
         units as a trace file (docs/trace-format.md); giving it switches them on. ``recording`` is the folder of a
-        recording that is made of the run (docs/recordings.md); it must not exist.
+        recording that is made of the run (docs/recordings.md); it must not exist. ``signals`` is called from
+        time to time with what the cores told their progress units since the last call (``signals.pxd``).
 
         Raises HeadwayError if the program cannot be run, if it makes a request of its host that makes no sense, or if
         the recording cannot be written.
@@ -82,7 +84,7 @@ class Machine:
         recorder = None
         if recording is not None:
             recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
-        run = Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder)
+        run = Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder, signals)
         try:
             run.go(LATEST if max_cycles is None else max_cycles, progress, stuck)
             run.end_trace()

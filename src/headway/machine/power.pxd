@@ -6,6 +6,7 @@ from .accounts cimport enter
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .memory cimport empty_caches
+from .signals cimport TOLD_RUNS, tell
 from .structures cimport Core, Hart, Machine
 from .trace cimport tell_clock
 from .turns cimport new_turn, resume, wait_again
@@ -49,6 +50,8 @@ cdef inline void halt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogi
     h.ready = NEVER
     h.arrival = 0
     h.attention |= RESUMING
+    if m.signals.on:
+        tell(m, h, TOLD_RUNS, cycle, 0, 0)
     enter(m, c, h, cycle, IDLE + h.halted, True)
     look_at_core(m, c, cycle)
 

@@ -33,6 +33,8 @@ __all__ = ["LATEST", "Progress", "Result", "Run", "SavedRun", "Stuck"]
 
 _STRETCH = 1 << 22
 """Ticks that are simulated in one call of the compiled processor."""
+_STRETCH_OF_SIGNALS = 1 << 16
+"""The same while signals are told, which take a hundred bytes or so a tick."""
 _A0, _A1 = 10, 11
 LATEST = (1 << 61) - 1
 """The largest number of ticks that a run can be given."""
@@ -109,10 +111,14 @@ class Run:
         arguments: Sequence[str],
         traced: TraceFileWriter | None,
         recorder: RunRecorder | None,
+        signals: Callable[[bytes], object] | None = None,
     ) -> None:
         self.processor, self.config, self.image = processor, config, image
         self._console = console
-        self.names, self._traced, self._recorder = names, traced, recorder
+        self.names, self._traced, self._recorder, self._signals = names, traced, recorder, signals
+        self._stretch = _STRETCH if signals is None else _STRETCH_OF_SIGNALS
+        if signals is not None:
+            processor.tell_signals()
         self._host = Host(
             processor,
             console,
@@ -143,7 +149,7 @@ class Run:
         said = False
         looked = processor.now
         while True:
-            stop = processor.run(min(until, processor.now + _STRETCH))
+            stop = processor.run(min(until, processor.now + self._stretch))
             self._drain()
             if processor.now - looked >= _STRETCH:
                 looked = processor.now
@@ -197,6 +203,8 @@ class Run:
             self._keep_trace()
         if self._recorder is not None:
             self._recorder.take()
+        if self._signals is not None:
+            self._signals(self.processor.signals())
 
     def _keep_trace(self) -> None:
         if self._traced is not None:

@@ -275,6 +275,20 @@ ctypedef struct Row:
     uint8_t state
     uint8_t waker_state
 
+ctypedef struct Signal:
+    # ^ An entry of what is told of every cycle; its kinds are in signals.pxd.
+    int64_t cycle
+    uint64_t value
+    uint32_t more
+    uint16_t hart
+    uint16_t kind
+
+ctypedef struct Signals:
+    int32_t on
+    Signal* entries
+    int64_t count
+    int64_t room
+
 ctypedef struct Rows:
     # ^ Rows that nobody has taken yet.
     int32_t on
@@ -418,6 +432,8 @@ ctypedef struct Hart:
     int32_t state
     int32_t mode
     uint64_t counters[COUNTERS]
+    uint64_t told_counters[COUNTERS]
+    # ^ While signals are told: the counters as they were told last.
     Thread* thread
     Cell* cell
     Cell* processor_cell
@@ -686,6 +702,7 @@ ctypedef struct Machine:
     int32_t by_block_room
     Log log
     Rows rows
+    Signals signals
     Loaded loaded[16]
     # ^ The program as it was loaded, if there is a trace unit; MAX_LOADED entries.
     int32_t loaded_count

@@ -21,7 +21,9 @@ from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, T
 cdef enum:  # Attention
     TRACED = 8
     LOGGED = 16
-    WATCHED = 24
+    SIGNALLED = 128
+    # ^ The signals of its cycles are told.
+    WATCHED = 152
 
 cdef enum:  # Wanted
     TRACE_PERMITTED = 1

@@ -1,12 +1,13 @@
 """Entering and leaving traps ("The RISC-V Instruction Set Manual, Volume II", 20211203, sections 3.1 and 3.3)."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from .accounts cimport enter, look_again, state_of
 from .architecture cimport *
 from .code cimport range_of
 from .devices cimport look_for_interrupts
 from .memory cimport forget_served
+from .signals cimport TOLD_RETURN, TOLD_TRAP, tell
 from .structures cimport Core, Hart, Machine
 
 
@@ -37,6 +38,8 @@ cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t val
         h.pc += 4 * cause
     forget_served(h)
     look_for_interrupts(m, h)
+    if m.signals.on:
+        tell(m, h, TOLD_TRAP, cycle, <uint64_t>state, 0)
     enter(m, c, h, cycle, state_of(m, h), True)
 
 
@@ -65,4 +68,6 @@ cdef inline void leave_trap(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     if m.ranges:
         h.range = range_of(m, h.pc)
     look_for_interrupts(m, h)
+    if m.signals.on:
+        tell(m, h, TOLD_RETURN, cycle, h.privilege, h.range)
     look_again(m, c, h, cycle, False)

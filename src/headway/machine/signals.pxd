@@ -1,0 +1,68 @@
+"""The signals of every cycle, for whoever compares another progress unit with this one (docs/rtl.md).
+
+A hart's entries are in the order of its time. What holds in a cycle (traps, ranges, gaps) has that cycle; what software
+does to the unit has the cycle from which on it counts. `SETTLED` has the counters as of a cycle: those that have
+changed are told before it. Between two of these, every cycle of the hart is the same.
+"""
+
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport realloc
+
+from .structures cimport Hart, Machine, Signal
+
+cdef enum:  # Kind; headway.rtl.cosimulation repeats them in driver.cc
+    GAP = 0
+    # ^ ``value`` cycles in which nothing is executed, for the reason ``more``.
+    SETTLED = 1
+    # ^ ``value``: instructions retired; ``more``: state.
+    TOLD_TRAP = 2
+    # ^ ``value``: state.
+    TOLD_RETURN = 3
+    # ^ MRET. ``value``: privilege; ``more``: range.
+    TOLD_WRITE = 4
+    # ^ ``more``: register.
+    TOLD_RANGE = 5
+    TOLD_CHECK = 6
+    # ^ ``value``: whether it is ready; ``more``: state of the status register.
+    TOLD_RUNS = 7
+    # ^ ``value``: 1 from here on it runs, 0 it is halted.
+    TOLD_ENTRY = 8
+    # ^ ``value``: the state that is entered anew.
+    TOLD_COUNTER = 16
+    # ^ + n
+    TOLD_STORED = 32
+    # ^ + n: counter n as the copying unit stores it; 40: hwsw; 41: poll latch.
+    TOLD_LOADED = 48
+    # ^ The same, as the loading unit loads it. The last, 57, completes a switch.
+
+
+cdef inline void tell(Machine* m, Hart* h, int kind, int64_t cycle, uint64_t value, uint32_t more) noexcept nogil:
+    """Add an entry. If there is no memory, the machine stops."""
+    cdef Signal* entries
+    cdef int64_t room
+    cdef Signal* entry
+    if m.signals.count == m.signals.room:
+        room = m.signals.room * 2 if m.signals.room else 4096
+        entries = <Signal*>realloc(m.signals.entries, room * sizeof(Signal))
+        if entries == NULL:
+            m.stop = -1
+            return
+        m.signals.entries = entries
+        m.signals.room = room
+    entry = &m.signals.entries[m.signals.count]
+    m.signals.count += 1
+    entry.cycle = cycle
+    entry.value = value
+    entry.more = more
+    entry.hart = <uint16_t>h.number
+    entry.kind = <uint16_t>kind
+
+
+cdef inline void tell_block(Machine* m, Hart* h, int kind, int64_t cycle) noexcept nogil:
+    """Tell what of a thread is stored or loaded at a switch."""
+    cdef int i
+    for i in range(8):
+        h.told_counters[i] = h.counters[i]
+        tell(m, h, kind + i, cycle, h.counters[i], 0)
+    tell(m, h, kind + 8, cycle, h.signals, 0)
+    tell(m, h, kind + 9, cycle, h.polled, 0)

@@ -12,7 +12,7 @@ DEV := .venv-dev
 DEV_BIN := $(DEV)/bin
 SANITIZE := .venv-sanitize
 SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
-WHOLE := test docs kernels kernels-gate lint install benchmarks $(addprefix $(VENV)/,installed kernels spark)
+WHOLE := test docs kernels kernels-gate lint install benchmarks rtl $(addprefix $(VENV)/,installed kernels spark)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
 C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
@@ -21,7 +21,7 @@ PYTEST := python -m pytest
 PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tests/regions/test_blocks.py tests/views/test_exports.py \
 	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py procfs_limits.py processors.py status.py transitions.py)
 
-.PHONY: demo test check docs sanitize fuzz format kernels kernels-gate lint install fast benchmarks guest web wheels wheels-check clean
+.PHONY: demo test check docs sanitize fuzz format kernels kernels-gate lint install fast benchmarks rtl guest web wheels wheels-check clean
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
@@ -83,6 +83,10 @@ PYTHONMALLOC ?= malloc
 INPUTS ?= 100000
 fuzz: $(SANITIZE)/installed
 	@$(SANITIZED) PYTHONMALLOC=$(PYTHONMALLOC) $(SANITIZE)/bin/python -m tests.fuzz $(TARGET) --inputs $(INPUTS) --seed $(or $(SEED),1)
+
+# The progress unit as hardware: co-simulation with the machine, and proofs (docs/rtl.md). Part of make test.
+rtl: $(VENV)/installed
+	@$(BIN)/$(PYTEST) tests/rtl
 
 install: $(VENV)/installed
 

@@ -57,6 +57,7 @@ WITH_EXTRA = {
     "at": ("recording", ["run.hw", "1s"]),
     "diff": ("recording", ["a.hw", "b.hw"]),
     "mcp": ("mcp", ["run.hw"]),
+    "rtl": ("rtl", ["verilog"]),
     "critical-path": ("recording", ["run.hw"]),
     "what-if": ("recording", ["run.hw"]),
 }

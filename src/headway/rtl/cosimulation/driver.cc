@@ -10,297 +10,362 @@
 #include <deque>
 #include <memory>
 
-namespace {
+namespace
+{
 
 enum Kind {
-  kGap = 0, kSettled = 1, kTrap = 2, kReturn = 3, kWrite = 4, kRange = 5, kCheck = 6, kRuns = 7, kEntry = 8,
-  kCounter = 16, kStored = 32, kLoaded = 48, kLast = 57,
-  kReturned = 99,  // the level of privilege and the range after MRET
+	kGap = 0,
+	kSettled = 1,
+	kTrap = 2,
+	kReturn = 3,
+	kWrite = 4,
+	kRange = 5,
+	kCheck = 6,
+	kRuns = 7,
+	kEntry = 8,
+	kCounter = 16,
+	kStored = 32,
+	kLoaded = 48,
+	kLast = 57,
+	kReturned = 99,  // the level of privilege and the range after MRET
 };
 enum Reason { kData = 1, kRefill = 2, kSlot = 3, kFetchInternal = 4, kTlb = 10 };
 constexpr int kCounters = 8;
 constexpr int kMachine = 3;
 
 struct Entry {
-  int64_t cycle;
-  uint64_t value;
-  uint32_t more;
-  uint16_t hart;
-  uint16_t kind;
+	int64_t cycle;
+	uint64_t value;
+	uint32_t more;
+	uint16_t hart;
+	uint16_t kind;
 };
 
 struct Report {
-  int64_t clocks;
-  int64_t cycles;     // of running threads
-  int64_t compared;   // counters, each in each cycle
-  int64_t stored;
-  int64_t loaded;
-  int64_t writes;
-  int64_t traps;
-  int64_t entries;
-  int64_t differences;
-  char first[512];
+	int64_t clocks;
+	int64_t cycles;     // of running threads
+	int64_t compared;   // counters, each in each cycle
+	int64_t stored;
+	int64_t loaded;
+	int64_t writes;
+	int64_t traps;
+	int64_t entries;
+	int64_t differences;
+	char first[512];
 };
 
-template <size_t N> const uint32_t *words(const cxxrtl::value<N> &v) { return v.data; }
-template <size_t N> const uint32_t *words(const cxxrtl::wire<N> &v) { return v.curr.data; }
-
-template <class V> uint64_t get(const V &v, int at, int width) {
-  const uint32_t *data = words(v);
-  uint64_t found = 0;
-  for (int bit = 0; bit < width;) {
-    int place = at + bit, take = 32 - place % 32;
-    if (take > width - bit) take = width - bit;
-    uint64_t part = data[place / 32] >> place % 32;
-    if (take < 32) part &= (1u << take) - 1;
-    found |= part << bit;
-    bit += take;
-  }
-  return found;
+template <size_t N> const uint32_t *words(const cxxrtl::value<N> &v)
+{
+	return v.data;
+}
+template <size_t N> const uint32_t *words(const cxxrtl::wire<N> &v)
+{
+	return v.curr.data;
 }
 
-template <size_t N> void put(cxxrtl::value<N> &v, int at, int width, uint64_t value) {
-  for (int bit = 0; bit < width;) {
-    int place = at + bit, take = 32 - place % 32;
-    if (take > width - bit) take = width - bit;
-    uint32_t mask = take == 32 ? ~0u : (1u << take) - 1;
-    uint32_t &word = v.data[place / 32];
-    word = (word & ~(mask << place % 32)) | ((uint32_t)(value >> bit) & mask) << place % 32;
-    bit += take;
-  }
+template <class V> uint64_t get(const V &v, int at, int width)
+{
+	const uint32_t *data = words(v);
+	uint64_t found = 0;
+	for (int bit = 0; bit < width;) {
+		int place = at + bit, take = 32 - place % 32;
+		if (take > width - bit)
+			take = width - bit;
+		uint64_t part = data[place / 32] >> place % 32;
+		if (take < 32)
+			part &= (1u << take) - 1;
+		found |= part << bit;
+		bit += take;
+	}
+	return found;
+}
+
+template <size_t N> void put(cxxrtl::value<N> &v, int at, int width, uint64_t value)
+{
+	for (int bit = 0; bit < width;) {
+		int place = at + bit, take = 32 - place % 32;
+		if (take > width - bit)
+			take = width - bit;
+		uint32_t mask = take == 32 ? ~0u : (1u << take) - 1;
+		uint32_t &word = v.data[place / 32];
+		word = (word & ~(mask << place % 32)) | ((uint32_t)(value >> bit) & mask) << place % 32;
+		bit += take;
+	}
 }
 
 struct Hart {
-  std::deque<Entry> told;
-  bool fed_running = false;
-  int64_t settled = 0;      // as fed
-  bool running = false, machine = true;
-  uint32_t range = 0;
-  int64_t gap_at = 0, gap_end = 0;
-  uint32_t gap_reason = 0;
-  uint64_t counters[kCounters] = {};
-  // Where the machine's counters are told next, so that they are known in each cycle up to there.
-  int64_t from = 0, to = 0;
-  uint64_t then[kCounters] = {};
-  int state = -1;
+	std::deque<Entry> told;
+	bool fed_running = false;
+	int64_t settled = 0;      // as fed
+	bool running = false, machine = true;
+	uint32_t range = 0;
+	int64_t gap_at = 0, gap_end = 0;
+	uint32_t gap_reason = 0;
+	uint64_t counters[kCounters] = {};
+	// Where the machine's counters are told next, so that they are known in each cycle up to there.
+	int64_t from = 0, to = 0;
+	uint64_t then[kCounters] = {};
+	int state = -1;
 };
 
 struct Simulation {
-  cxxrtl_design::p_top unit;
-  Hart harts[THREADS];
-  int first;                // number of the core's first hart
-  uint8_t modes[256];       // of ranges: 1 noneffective, 2 poll
-  int64_t clock = STEP - 1;
-  int64_t latest = 0;       // the last cycle of a turn
-  Report report = {};
+	cxxrtl_design::p_top unit;
+	Hart harts[THREADS];
+	int first;                // number of the core's first hart
+	uint8_t modes[256];       // of ranges: 1 noneffective, 2 poll
+	int64_t clock = STEP - 1;
+	int64_t latest = 0;       // the last cycle of a turn
+	Report report = {};
 
-  void differs(int hart, int64_t cycle, const char *what, uint64_t expected, uint64_t found) {
-    if (!report.differences++)
-      snprintf(report.first, sizeof report.first, "hart %d, cycle %lld: %s is %llu in the machine and %llu in the unit",
-               first + hart, (long long)cycle, what, (unsigned long long)expected, (unsigned long long)found);
-  }
+	void differs(int hart, int64_t cycle, const char *what, uint64_t expected, uint64_t found)
+	{
+		if (!report.differences++)
+			snprintf(report.first, sizeof report.first,
+				"hart %d, cycle %lld: %s is %llu in the machine and %llu in the unit", first + hart, (long long)cycle,
+				what, (unsigned long long)expected, (unsigned long long)found);
+	}
 
-  void feed(const Entry *entries, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-      const Entry &e = entries[i];
-      if (e.hart < first || e.hart >= first + THREADS) continue;
-      Hart &h = harts[e.hart - first];
-      if (e.kind == kRuns) h.fed_running = e.value;
-      if (e.kind == kSettled && h.fed_running) {
-        h.settled = e.cycle;
-        if (e.cycle > latest) latest = e.cycle;
-      }
-      h.told.push_back(e);
-    }
-  }
+	void feed(const Entry *entries, int64_t count)
+	{
+		for (int64_t i = 0; i < count; i++) {
+			const Entry &e = entries[i];
+			if (e.hart < first || e.hart >= first + THREADS)
+				continue;
+			Hart &h = harts[e.hart - first];
+			if (e.kind == kRuns)
+				h.fed_running = e.value;
+			if (e.kind == kSettled && h.fed_running) {
+				h.settled = e.cycle;
+				if (e.cycle > latest)
+					latest = e.cycle;
+			}
+			h.told.push_back(e);
+		}
+	}
 
-  bool known(int64_t c) const {
-    for (const Hart &h : harts)
-      if (c + 1 > (h.fed_running ? h.settled : latest - STEP)) return false;
-    return true;
-  }
+	bool known(int64_t c) const
+	{
+		for (const Hart &h : harts)
+			if (c + 1 > (h.fed_running ? h.settled : latest - STEP))
+				return false;
+		return true;
+	}
 
-  static int64_t presented(const Entry &e) {
-    if (e.kind == kReturned) return e.cycle;
-    bool by_software = e.kind == kReturn || e.kind == kWrite || e.kind == kCheck || e.kind >= kStored;
-    return by_software ? e.cycle - STEP : e.cycle;
-  }
+	static int64_t presented(const Entry &e)
+	{
+		if (e.kind == kReturned)
+			return e.cycle;
+		bool by_software = e.kind == kReturn || e.kind == kWrite || e.kind == kCheck || e.kind >= kStored;
+		return by_software ? e.cycle - STEP : e.cycle;
+	}
 
-  // Finds where the machine's counters are told next.
-  void look_ahead(Hart &h, int64_t from) {
-    h.from = from;
-    h.to = from;
-    h.state = -1;
-    memcpy(h.then, h.counters, sizeof h.then);
-    for (const Entry &e : h.told) {
-      if (e.kind >= kCounter && e.kind < kCounter + kCounters) h.then[e.kind - kCounter] = e.value;
-      if (e.kind >= kStored && e.kind < kStored + kCounters) h.then[e.kind - kStored] = e.value;
-      if (e.kind == kSettled && e.cycle > from) {
-        h.to = e.cycle;
-        h.state = (int)e.more;
-        return;
-      }
-      if (e.kind == kStored + kCounters - 1) {
-        h.to = e.cycle;
-        return;
-      }
-    }
-  }
+	// Finds where the machine's counters are told next.
+	void look_ahead(Hart &h, int64_t from)
+	{
+		h.from = from;
+		h.to = from;
+		h.state = -1;
+		memcpy(h.then, h.counters, sizeof h.then);
+		for (const Entry &e : h.told) {
+			if (e.kind >= kCounter && e.kind < kCounter + kCounters)
+				h.then[e.kind - kCounter] = e.value;
+			if (e.kind >= kStored && e.kind < kStored + kCounters)
+				h.then[e.kind - kStored] = e.value;
+			if (e.kind == kSettled && e.cycle > from) {
+				h.to = e.cycle;
+				h.state = (int)e.more;
+				return;
+			}
+			if (e.kind == kStored + kCounters - 1) {
+				h.to = e.cycle;
+				return;
+			}
+		}
+	}
 
-  void compare(int n, Hart &h, int64_t cycle) {
-    const char *names[] = {"EPC", "MPCI", "MPCX", "KPC", "IOPC", "RPC", "SPC", "OPC"};
-    for (int i = 0; i < kCounters; i++) {
-      uint64_t expected = h.counters[i];
-      if (h.to > h.from && h.then[i] != h.counters[i])
-        expected += (int64_t)(h.then[i] - h.counters[i]) / ((h.to - h.from) / STEP) * ((cycle - h.from) / STEP);
-      uint64_t found = get(unit.p_counters, (n * kCounters + i) * WIDTH, WIDTH);
-      if (WIDTH < 64) expected &= (1ull << WIDTH % 64) - 1;
-      if (found != expected) differs(n, cycle, names[i], expected, found);
-    }
-    report.compared += kCounters;
-  }
+	void compare(int n, Hart &h, int64_t cycle)
+	{
+		const char *names[] = {"EPC", "MPCI", "MPCX", "KPC", "IOPC", "RPC", "SPC", "OPC"};
+		for (int i = 0; i < kCounters; i++) {
+			uint64_t expected = h.counters[i];
+			if (h.to > h.from && h.then[i] != h.counters[i])
+				expected += (int64_t)(h.then[i] - h.counters[i]) / ((h.to - h.from) / STEP) * ((cycle - h.from) / STEP);
+			uint64_t found = get(unit.p_counters, (n * kCounters + i) * WIDTH, WIDTH);
+			if (WIDTH < 64)
+				expected &= (1ull << WIDTH % 64) - 1;
+			if (found != expected)
+				differs(n, cycle, names[i], expected, found);
+		}
+		report.compared += kCounters;
+	}
 
-  void tick() {
-    int64_t c = clock;
-    bool store = false;
-    uint64_t stored[10];
-    int switching = 0;
-    bool expect_state[THREADS] = {}, strobe[THREADS] = {};
-    int entered[THREADS];
-    unit.p_register__write.data[0] = 0;
-    unit.p_switch.data[0] = 0;
-    for (int n = 0; n < THREADS; n++) {
-      Hart &h = harts[n];
-      entered[n] = -1;
-      strobe[n] = STEP == 1 || c % THREADS == n;
-      put(unit.p_cycle, n, 1, strobe[n]);
-      put(unit.p_irq__detect, n, 1, 0);
-      put(unit.p_irq__return, n, 1, 0);
-      put(unit.p_status__check, n, 1, 0);
-      if (!strobe[n]) continue;
-      int64_t begin = c + 1 - STEP;
-      bool settled = false;
-      while (!h.told.empty() && presented(h.told.front()) <= begin) {
-        const Entry e = h.told.front();
-        h.told.pop_front();
-        if (e.kind == kGap) {
-          h.gap_at = e.cycle;
-          h.gap_end = e.cycle + (int64_t)e.value;
-          h.gap_reason = e.more;
-        } else if (e.kind == kSettled) {
-          settled = true;
-        } else if (e.kind == kTrap) {
-          put(unit.p_irq__detect, n, 1, 1);
-          put(unit.p_irq__state, 8 * n, 8, e.value);
-          h.machine = true;
-          report.traps++;
-        } else if (e.kind == kReturn) {
-          // The level of privilege and the range change with the next cycle: see below.
-          put(unit.p_irq__return, n, 1, 1);
-        } else if (e.kind == kWrite) {
-          unit.p_register__write.data[0] = 1;
-          unit.p_register__thread.data[0] = (uint32_t)n;
-          unit.p_register__address.data[0] = e.more;
-          unit.p_register__data.data[0] = (uint32_t)e.value;
-          report.writes++;
-        } else if (e.kind == kRange) {
-          h.range = (uint32_t)e.value;
-        } else if (e.kind == kCheck) {
-          put(unit.p_status__check, n, 1, 1);
-          put(unit.p_status__ready, n, 1, e.value);
-          put(unit.p_status__state, 8 * n, 8, e.more);
-        } else if (e.kind == kRuns) {
-          h.running = e.value;
-        } else if (e.kind == kEntry) {
-          entered[n] = e.cycle == begin && h.running ? (int)e.value : -1;
-        } else if (e.kind >= kCounter && e.kind < kCounter + kCounters) {
-          h.counters[e.kind - kCounter] = e.value;
-        } else if (e.kind >= kStored && e.kind < kLoaded) {
-          stored[e.kind - kStored] = e.value;
-          store = true;
-          switching = n;
-        } else if (e.kind >= kLoaded && e.kind < kLoaded + kCounters) {
-          put(unit.p_load, (e.kind - kLoaded) * WIDTH, WIDTH, e.value);
-          h.counters[e.kind - kLoaded] = e.value;
-        } else if (e.kind == kLast - 1) {
-          put(unit.p_load, kCounters * WIDTH, 32, e.value);
-        } else if (e.kind == kLast) {
-          put(unit.p_load, kCounters * WIDTH + 32, 8, e.value);
-          unit.p_switch.data[0] = 1;
-          unit.p_switch__thread.data[0] = (uint32_t)n;
-          report.loaded++;
-        }
-        if (e.kind == kReturn) h.told.push_front({e.cycle, e.value, e.more, e.hart, kReturned});
-        if (e.kind == kReturned) {
-          h.machine = e.value == kMachine;
-          h.range = e.more;
-        }
-      }
-      // What the loading unit brings is counted from the next cycle on; up to then the old thread's counters are.
-      if (settled || begin >= h.to) {
-        if (!store || switching != n) look_ahead(h, begin);
-      }
-      expect_state[n] = h.running && h.state >= 0 && !(store && switching == n);
-      bool lost = h.gap_at <= begin && begin < h.gap_end;
-      uint32_t reason = lost ? h.gap_reason : 0;
-      bool memory = reason >= kFetchInternal;
-      bool external = memory && reason != kTlb && reason % 2;
-      put(unit.p_running, n, 1, h.running);
-      put(unit.p_machine__mode, n, 1, h.machine);
-      put(unit.p_core__stall, n, 1, lost && (reason == kData || reason == kSlot || !reason));
-      put(unit.p_ex__valid, n, 1, !(lost && reason == kRefill));
-      put(unit.p_int__ls__stall, n, 1, memory && !external);
-      put(unit.p_ext__ls__stall, n, 1, external);
-      put(unit.p_range, 6 * n, 6, h.range);
-      put(unit.p_range__noneffective, n, 1, modes[h.range & 63] == 1);
-      put(unit.p_range__poll, n, 1, modes[h.range & 63] == 2);
-      if (h.running) report.cycles++;
-    }
-    unit.p_clk.data[0] = 0;
-    unit.step();
-    for (int n = 0; n < THREADS; n++) {
-      if (!strobe[n]) continue;
-      if (!(store && switching == n)) compare(n, harts[n], c + 1 - STEP);
-      if (!harts[n].running) continue;
-      uint64_t state = get(unit.p_state, 8 * n, 8);
-      if (expect_state[n] && state != (uint64_t)harts[n].state) differs(n, c, "the state", harts[n].state, state);
-      uint64_t anew = get(unit.p_anew, n, 1);
-      if (anew != (entered[n] >= 0)) differs(n, c, "a new occurrence", entered[n] >= 0, anew);
-      report.entries += anew;
-    }
-    if (store) {
-      for (int i = 0; i < 10; i++) {
-        int at = i < 8 ? i * WIDTH : i == 8 ? 8 * WIDTH : 8 * WIDTH + 32, width = i < 8 ? WIDTH : i == 8 ? 32 : 8;
-        uint64_t found = get(unit.p_copy, at, width), expected = stored[i];
-        if (i < 8 && WIDTH < 64) expected &= (1ull << WIDTH % 64) - 1;
-        if (found != expected) differs(switching, c, "what the copying unit stores", expected, found);
-      }
-      report.stored++;
-    }
-    unit.p_clk.data[0] = 1;
-    unit.step();
-    report.clocks++;
-    clock++;
-  }
+	void tick()
+	{
+		int64_t c = clock;
+		bool store = false;
+		uint64_t stored[10];
+		int switching = 0;
+		bool expect_state[THREADS] = {}, strobe[THREADS] = {};
+		int entered[THREADS];
+		unit.p_register__write.data[0] = 0;
+		unit.p_switch.data[0] = 0;
+		for (int n = 0; n < THREADS; n++) {
+			Hart &h = harts[n];
+			entered[n] = -1;
+			strobe[n] = STEP == 1 || c % THREADS == n;
+			put(unit.p_cycle, n, 1, strobe[n]);
+			put(unit.p_irq__detect, n, 1, 0);
+			put(unit.p_irq__return, n, 1, 0);
+			put(unit.p_status__check, n, 1, 0);
+			if (!strobe[n])
+				continue;
+			int64_t begin = c + 1 - STEP;
+			bool settled = false;
+			while (!h.told.empty() && presented(h.told.front()) <= begin) {
+				const Entry e = h.told.front();
+				h.told.pop_front();
+				if (e.kind == kGap) {
+					h.gap_at = e.cycle;
+					h.gap_end = e.cycle + (int64_t)e.value;
+					h.gap_reason = e.more;
+				} else if (e.kind == kSettled) {
+					settled = true;
+				} else if (e.kind == kTrap) {
+					put(unit.p_irq__detect, n, 1, 1);
+					put(unit.p_irq__state, 8 * n, 8, e.value);
+					h.machine = true;
+					report.traps++;
+				} else if (e.kind == kReturn) {
+					// The level of privilege and the range change with the next cycle: see below.
+					put(unit.p_irq__return, n, 1, 1);
+				} else if (e.kind == kWrite) {
+					unit.p_register__write.data[0] = 1;
+					unit.p_register__thread.data[0] = (uint32_t)n;
+					unit.p_register__address.data[0] = e.more;
+					unit.p_register__data.data[0] = (uint32_t)e.value;
+					report.writes++;
+				} else if (e.kind == kRange) {
+					h.range = (uint32_t)e.value;
+				} else if (e.kind == kCheck) {
+					put(unit.p_status__check, n, 1, 1);
+					put(unit.p_status__ready, n, 1, e.value);
+					put(unit.p_status__state, 8 * n, 8, e.more);
+				} else if (e.kind == kRuns) {
+					h.running = e.value;
+				} else if (e.kind == kEntry) {
+					entered[n] = e.cycle == begin && h.running ? (int)e.value : -1;
+				} else if (e.kind >= kCounter && e.kind < kCounter + kCounters) {
+					h.counters[e.kind - kCounter] = e.value;
+				} else if (e.kind >= kStored && e.kind < kLoaded) {
+					stored[e.kind - kStored] = e.value;
+					store = true;
+					switching = n;
+				} else if (e.kind >= kLoaded && e.kind < kLoaded + kCounters) {
+					put(unit.p_load, (e.kind - kLoaded) * WIDTH, WIDTH, e.value);
+					h.counters[e.kind - kLoaded] = e.value;
+				} else if (e.kind == kLast - 1) {
+					put(unit.p_load, kCounters * WIDTH, 32, e.value);
+				} else if (e.kind == kLast) {
+					put(unit.p_load, kCounters * WIDTH + 32, 8, e.value);
+					unit.p_switch.data[0] = 1;
+					unit.p_switch__thread.data[0] = (uint32_t)n;
+					report.loaded++;
+				}
+				if (e.kind == kReturn)
+					h.told.push_front({e.cycle, e.value, e.more, e.hart, kReturned});
+				if (e.kind == kReturned) {
+					h.machine = e.value == kMachine;
+					h.range = e.more;
+				}
+			}
+			// What the loading unit brings is counted from the next cycle on; up to then the old thread's counters are.
+			if (settled || begin >= h.to) {
+				if (!store || switching != n)
+					look_ahead(h, begin);
+			}
+			expect_state[n] = h.running && h.state >= 0 && !(store && switching == n);
+			bool lost = h.gap_at <= begin && begin < h.gap_end;
+			uint32_t reason = lost ? h.gap_reason : 0;
+			bool memory = reason >= kFetchInternal;
+			bool external = memory && reason != kTlb && reason % 2;
+			put(unit.p_running, n, 1, h.running);
+			put(unit.p_machine__mode, n, 1, h.machine);
+			put(unit.p_core__stall, n, 1, lost && (reason == kData || reason == kSlot || !reason));
+			put(unit.p_ex__valid, n, 1, !(lost && reason == kRefill));
+			put(unit.p_int__ls__stall, n, 1, memory && !external);
+			put(unit.p_ext__ls__stall, n, 1, external);
+			put(unit.p_range, 6 * n, 6, h.range);
+			put(unit.p_range__noneffective, n, 1, modes[h.range & 63] == 1);
+			put(unit.p_range__poll, n, 1, modes[h.range & 63] == 2);
+			if (h.running)
+				report.cycles++;
+		}
+		unit.p_clk.data[0] = 0;
+		unit.step();
+		for (int n = 0; n < THREADS; n++) {
+			if (!strobe[n])
+				continue;
+			if (!(store && switching == n))
+				compare(n, harts[n], c + 1 - STEP);
+			if (!harts[n].running)
+				continue;
+			uint64_t state = get(unit.p_state, 8 * n, 8);
+			if (expect_state[n] && state != (uint64_t)harts[n].state)
+				differs(n, c, "the state", harts[n].state, state);
+			uint64_t anew = get(unit.p_anew, n, 1);
+			if (anew != (entered[n] >= 0))
+				differs(n, c, "a new occurrence", entered[n] >= 0, anew);
+			report.entries += anew;
+		}
+		if (store) {
+			for (int i = 0; i < 10; i++) {
+				int at = i < 8 ? i * WIDTH
+					: i == 8   ? 8 * WIDTH
+							   : 8 * WIDTH + 32,
+					width = i < 8 ? WIDTH
+					: i == 8      ? 32
+								  : 8;
+				uint64_t found = get(unit.p_copy, at, width), expected = stored[i];
+				if (i < 8 && WIDTH < 64)
+					expected &= (1ull << WIDTH % 64) - 1;
+				if (found != expected)
+					differs(switching, c, "what the copying unit stores", expected, found);
+			}
+			report.stored++;
+		}
+		unit.p_clk.data[0] = 1;
+		unit.step();
+		report.clocks++;
+		clock++;
+	}
 };
 
 }  // namespace
 
 extern "C" {
 
-Simulation *simulation_new(int first, const uint8_t *modes) {
-  Simulation *s = new Simulation();
-  s->first = first;
-  memcpy(s->modes, modes, sizeof s->modes);
-  return s;
+Simulation *simulation_new(int first, const uint8_t *modes)
+{
+	Simulation *s = new Simulation();
+	s->first = first;
+	memcpy(s->modes, modes, sizeof s->modes);
+	return s;
 }
 
-void simulation_feed(Simulation *s, const void *entries, int64_t count) {
-  s->feed((const Entry *)entries, count);
-  while (s->known(s->clock) && !s->report.differences) s->tick();
+void simulation_feed(Simulation *s, const void *entries, int64_t count)
+{
+	s->feed((const Entry *)entries, count);
+	while (s->known(s->clock) && !s->report.differences)
+		s->tick();
 }
 
-const Report *simulation_report(const Simulation *s) { return &s->report; }
+const Report *simulation_report(const Simulation *s)
+{
+	return &s->report;
+}
 
-void simulation_free(Simulation *s) { delete s; }
+void simulation_free(Simulation *s)
+{
+	delete s;
+}
 }

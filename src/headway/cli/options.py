@@ -246,6 +246,22 @@ class TargetOptions:
             or self.spin
         )
 
+    def by_proc(self, reason: str) -> str:
+        """Return a clause that says that /proc is the source, why, and which options it cannot do."""
+        lost = [option for option, given in self._of_ebpf() if given]
+        without = f", without {', '.join(lost)}" if lost else ""
+        return f"measuring with /proc, sampled{without}: {reason}"
+
+    def _of_ebpf(self) -> Iterator[tuple[str, object]]:
+        """Yield the options that need eBPF and have a result of their own, and what they were given."""
+        yield "--noneffective", self.functions
+        yield "--poll", self.polls
+        yield "--state", self.named
+        yield "--tasks", self.with_tasks
+        yield "--publish", self.publish
+        yield "--spin", self.spin
+        yield "--why", self.why
+
     @property
     def with_tasks(self) -> bool:
         """Whether time is to be charged to tasks, too."""

@@ -143,7 +143,7 @@ def command(
 def _observe(wanted: TargetOptions, argv: Sequence[str], seconds: float | None, *, quiet: bool) -> Observation:
     def started(used: LinuxSource, why_not: str) -> None:
         if why_not and not quiet:
-            say(f"measuring with /proc, sampled: {why_not}")
+            say(wanted.by_proc(why_not))
 
     return observe(
         wanted.selection(argv),

@@ -153,7 +153,7 @@ def command(
         except BaseException:
             measuring.close()
             raise
-        how = f"measuring with /proc, sampled: {why}" if why else f"measuring with {_SOURCES[measuring.name]}"
+        how = wanted.by_proc(why) if why else f"measuring with {_SOURCES[measuring.name]}"
         if manager is not None:
             manager.ready(f"serving {' and '.join(names)}, {how}")
         if not quiet:

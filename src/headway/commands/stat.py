@@ -99,7 +99,7 @@ def command(
             if (
                 reason and (wanted.only_by_ebpf or not quiet) and not (as_json and output is None)
             ):  # JSON alone, where it goes
-                say(f"measuring with /proc, sampled: {reason}")
+                say(wanted.by_proc(reason))
 
         observation = observe(
             selection,

@@ -309,7 +309,7 @@ def _print(
             seconds=duration,
             interval=interval,
             each=each,
-            started=lambda used, reason: say(f"measuring with /proc, sampled: {reason}") if reason else None,
+            started=lambda used, reason: say(wanted.by_proc(reason)) if reason else None,
             enough=lambda: bool(gone) and not argv,
         )
         each(observation.ledger)

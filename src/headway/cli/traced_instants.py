@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -75,6 +76,9 @@ class TracedMachine:
         if run.time_unit != "cycles":
             raise HeadwayError(f"{run.words} is of a Linux machine, and {path!a} of the reference machine")
         self._trace = machine_traces.opened(path, images)
+        ran, traced = os.path.basename(run.command[0]) if run.command else "", self._trace.shape.name
+        if ran and traced and ran[:255] != traced:
+            raise HeadwayError(f"{run.words} is of {ran!a}, and {path!a} of {traced!a}: give the trace of the same run")
         self._trace.check_program()
         self._engine = Disassembler(RISCV)
         self._moments: dict[int, list[ThreadMoment]] = {}

@@ -101,3 +101,12 @@ def test_a_trace_of_the_machine_stands_beside_its_recording(tmp_path: Path) -> N
         )
         assert row["instruction"]
     assert headway("at", path, 60000, "--trace", traced).returncode == 125
+
+
+def test_a_trace_of_another_program_of_the_machine_is_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "run.hw", tmp_path / "other.hwt"
+    assert headway("machine", "run", "sleepers", "-o", path, "-q").returncode == 0
+    assert headway("machine", "run", "stats", "--trace", other, "-q").returncode == 0
+    result = headway("at", path, 60000, "--trace", other, "--image", "stats")
+    assert result.returncode == 125
+    assert "give the trace of the same run" in result.stderr

@@ -52,6 +52,8 @@ class RecordedRun:
     files: Mapping[str, Sequence[str]]
     """Table -> its parts in the order of their numbers."""
     local: bool = True
+    command: Sequence[str] = ()
+    """The command that was recorded, if one was."""
 
     @property
     def words(self) -> str:
@@ -246,6 +248,7 @@ def _run(store: _Store, place: str, named: str, remote: bool) -> RecordedRun:
         anchors=document.anchors,
         files=files,
         local=not remote,
+        command=document.command or (),
     )
 
 

@@ -231,7 +231,10 @@ def test_memory_and_registers_are_written_and_a_run_is_interrupted() -> None:
         assert client.ask(f"M{RAM + 0x1800:x},2:abcd") == "OK"
         assert client.ask(f"X{RAM + 0x1802:x},2:".encode() + binary(b"#}")) == "OK"
         assert client.ask(f"m{RAM + 0x1800:x},4") == "abcd237d"
-        assert client.ask("m0,4") == "E01"
+        for wrong in ("m0,4", f"M{RAM:x},4:00", f"X{RAM:x},4:ab", "P20", "G00", "qXfer:features:read:target.xml:-1,f"):
+            assert client.ask(wrong) == "E01", wrong
+        for unknown in (f"Z9,{RAM:x},4", "qCRC:0,4"):
+            assert client.ask(unknown) == "", unknown
         assert client.ask("qRcmd," + b"cycle".hex()) == b"0\n".hex()
         client.tell("c")
         client.raw(b"\x03")

@@ -154,13 +154,23 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def _program(name: str) -> tuple[MachineImage, Config]:
-    """Return the program and the configuration that it needs. A program of the machine comes before a file."""
-    if name not in programs() and (os.sep in name or os.path.exists(name)):
+    """Return the program and the configuration that it needs."""
+    if _is_file(name):
         from headway.machine.image import MachineImage
 
         return MachineImage.load(name), Config()
     found = program_of(name)
     return found.image(), found.config()
+
+
+def _path(name: str) -> str:
+    """Return the path of a program's ELF file."""
+    return name if _is_file(name) else program_of(name).path
+
+
+def _is_file(name: str) -> bool:
+    """Return whether a program is given by its path. A program of the machine comes before a file."""
+    return name not in programs() and (os.sep in name or os.path.exists(name))
 
 
 @command.command("run", short_help="run a program to its end, and show its threads' progress")
@@ -266,7 +276,7 @@ def _run(
         try:
             if port is not None:
                 session = Machine(config).debug(image, arguments=arguments, **streams)
-                result = _debugged(session, port, image.name, interrupts)
+                result = _debugged(session, port, _path(name), interrupts)
             else:
                 result = Machine(config).run(
                     image,

@@ -45,6 +45,11 @@ class Program:
         """Return its ELF file."""
         return _folder().joinpath(f"{self.name}.elf").read_bytes()
 
+    @property
+    def path(self) -> str:
+        """The path of its ELF file."""
+        return str(_folder().joinpath(f"{self.name}.elf"))
+
     def image(self) -> MachineImage:
         """Return its image, built."""
         from .image import MachineImage

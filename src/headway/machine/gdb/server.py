@@ -246,6 +246,8 @@ class GdbServer:
         return "".join(read_register(self._session, self._chosen, n) or "" for n in range(N_GENERAL))
 
     def _set_registers(self, rest: bytes) -> str:
+        if len(rest) != 8 * N_GENERAL:
+            return "E01"
         for n in range(N_GENERAL):
             write_register(self._session, self._chosen, n, rest[8 * n : 8 * n + 8])
         return "OK"
@@ -255,6 +257,8 @@ class GdbServer:
 
     def _set_register(self, rest: bytes) -> str:
         number, _, digits = rest.partition(b"=")
+        if not digits:
+            return "E01"
         return "OK" if write_register(self._session, self._chosen, int(number, 16), digits) else "E01"
 
     def _read(self, rest: bytes) -> str:
@@ -263,17 +267,24 @@ class GdbServer:
 
     def _write(self, rest: bytes) -> str:
         where, _, digits = rest.partition(b":")
-        self._session.write(int(where.partition(b",")[0], 16), bytes.fromhex(digits.decode("ascii", "replace")))
-        return "OK"
+        return self._write_bytes(where, bytes.fromhex(digits.decode("ascii", "replace")))
 
     def _write_binary(self, rest: bytes) -> str:
         where, _, data = rest.partition(b":")
-        self._session.write(int(where.partition(b",")[0], 16), data)
+        return self._write_bytes(where, data)
+
+    def _write_bytes(self, where: bytes, data: bytes) -> str:
+        address, size = (int(part, 16) for part in where.split(b","))
+        if size != len(data):
+            return "E01"
+        self._session.write(address, data)
         return "OK"
 
     def _set_point(self, rest: bytes) -> str:
         """Set a breakpoint (0, 1) or a watchpoint (2: stores, 3: loads, 4: both)."""
         kind, address, size = (int(part, 16) for part in rest.split(b";")[0].split(b","))
+        if kind > 4:
+            return ""
         if kind < 2:
             self._leaving.discard(address)
             self._session.break_at(address)
@@ -387,7 +398,7 @@ _PACKETS: tuple[tuple[bytes, Callable[[GdbServer, bytes], bytes | str | None]], 
     (b"qfThreadInfo", GdbServer._first_threads),
     (b"qsThreadInfo", lambda server, rest: "l"),
     (b"qThreadExtraInfo,", GdbServer._extra),
-    (b"qC", lambda server, rest: f"QC{server._chosen + 1:x}"),
+    (b"qC", lambda server, rest: "" if rest else f"QC{server._chosen + 1:x}"),
     (b"qAttached", lambda server, rest: "1"),
     (b"qSymbol", lambda server, rest: "OK"),
     (b"qRcmd,", GdbServer._monitor),
@@ -414,6 +425,8 @@ _PACKETS: tuple[tuple[bytes, Callable[[GdbServer, bytes], bytes | str | None]], 
 def _part(text: str, wanted: bytes) -> bytes:
     """Return the part of a document that qXfer asks for: ``offset,length``."""
     offset, length = (int(part, 16) for part in wanted.split(b","))
+    if min(offset, length) < 0:
+        raise ValueError(wanted)
     data = text.encode()
     found = data[offset : offset + length]
     return (b"m" if offset + length < len(data) else b"l") + binary(found)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from headway.cli.output import binary_output
 from headway.extras import need
-from headway.files import written_whole
 
 __all__ = ["command"]
 
@@ -48,8 +48,5 @@ def verilog(threads: int, width: int, issue: str, output: Path | None) -> None:
     unit = ProgressUnit(threads, width, threads if issue == "strict" else 1)
     with tempfile.TemporaryDirectory() as folder:
         text = to_verilog(unit, "progress", Path(folder))
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    with written_whole(str(output)) as stream:
+    with binary_output(None if output is None else str(output), "the Verilog", text=True) as stream:
         stream.write(text.encode())

@@ -46,7 +46,6 @@ def _run(module: str, function: str, arguments: Sequence[str], folder: Path) -> 
 def to_verilog(design: object, name: str, folder: Path) -> str:
     """Return a component in Verilog, made in a folder for temporary files."""
     (folder / "design.il").write_text(to_rtlil(design, name), encoding="utf-8")
-    yosys(
-        "read_rtlil design.il; proc -nomux -norom; memory_collect; rename -hide; write_verilog -norename out.v", folder
-    )
+    steps = ("read_rtlil design.il", "proc -nomux -norom", "memory_collect", "rename -hide")
+    yosys("; ".join((*steps, "write_verilog -norename -noattr out.v")), folder)  # attributes have paths of this machine
     return (folder / "out.v").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, SelectionError
 from headway.linux.options import MarkedFunctions, Selection
 from headway.linux.procfs.ids import process_of
 from headway.linux.procfs.maps import mappings
@@ -23,6 +23,10 @@ __all__ = ["Marking"]
 
 _CLASS_SHIFT = 16
 """Above the tag in the cookie of a probe stands its place in `FUNCTIONS`."""
+
+
+_ENOTSUPP = 524
+"""The kernel's errno for an instruction that uprobes do not take (include/linux/errno.h)."""
 
 
 class Marking:
@@ -79,13 +83,20 @@ class Marking:
         return f"{words}, which is taken out" + ("" if self._everywhere else "; calls by child processes are not seen")
 
     def attach(self, target: Object) -> None:
-        """Place the probes: in the processes chosen, or everywhere where those are not known. Raises HeadwayError."""
+        """Place the probes: in the processes chosen, or everywhere where those are not known. Raises SelectionError."""
         for probe in self._probes:
             for pid in (-1,) if self._everywhere or not self._pids else self._pids:
                 try:
                     self._attach(target, probe, pid)
                 except BpfError as error:
-                    raise HeadwayError(f"{probe.name} in {probe.path} cannot be marked: {error}") from None
+                    if error.number == _ENOTSUPP:
+                        why = "the kernel takes no probe on an instruction with a lock prefix, with which it begins"
+                    else:
+                        why = str(error)
+                    raise SelectionError(
+                        f"{probe.name} in {probe.path} cannot be marked ({why})",
+                        "leave it out; --spin finds what spins without a mark",
+                    ) from None
 
     def _attach(self, target: Object, probe: Probe, pid: int) -> list[int]:
         """Place the probes of a function: those of its returns first. Returns the links."""

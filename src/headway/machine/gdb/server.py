@@ -125,6 +125,8 @@ class GdbServer:
             self._session.hold(hart)
             self._actions.running.discard(hart)
             self._actions.stepping.discard(hart)
+        else:
+            self._chosen = hart
         self._report(self._reply(_TRAP, hart, stop.address))
 
     def _report(self, reply: str) -> None:
@@ -136,8 +138,6 @@ class GdbServer:
         self._actions = _Actions()
         for hart in range(self._session.harts):
             self._session.release(hart)
-        if reply.startswith("T"):
-            self._chosen = int(reply.partition("thread:")[2].rstrip(";"), 16) - 1
         self._connection.send(reply)
 
     def _reply(self, signal: int, hart: int, watched: int | None = None) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headway.errors import HeadwayError, SelectionError
+from headway.errors import HeadwayError
 from headway.trace._coresight import Deformatter
 from headway.trace._program import InstructionTable
 from headway.trace._waypoints import WaypointFlow
@@ -29,13 +29,13 @@ from headway.trace.pt.setting import Ticks
 from headway.trace.records import Gap, Instruction, Record, Timestamp
 
 from .areas import AuxArea
+from .choosing import chosen_threads, left_out_in_words
 from .etm import TracedProcessor, processors_of
 from .recorded import Recorded
 
 __all__ = ["CoreSightThreads", "EtmStream"]
 
 _CHUNK = 1 << 16
-_NOTED = 12
 _PER_PROCESSOR = 1 << 32
 _ALWAYS = (1 << 64) - 1
 
@@ -264,18 +264,11 @@ class CoreSightThreads:
     @property
     def left_out(self) -> str:
         """What is missing or was left out, in one line; empty: nothing."""
-        notes = list(self.recorded.left_out())
-        more = f", and {len(notes) - _NOTED} more" if len(notes) > _NOTED else ""
-        return f"left out: {', '.join(notes[:_NOTED])}{more}" if notes else ""
+        return left_out_in_words(list(self.recorded.left_out()))
 
     def chosen(self, ids: Iterable[int]) -> list[EtmStream]:
         """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""
-        ids = list(ids)
-        for number in ids:
-            if number not in self.streams:
-                have = ", ".join(map(str, list(self.streams)[:20]))
-                raise SelectionError(f"there is no thread {number} in {self.path!a}: there are {have or 'none'}")
-        return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
+        return chosen_threads(self.streams, ids, self.path)
 
 
 def _threads(unit: _Unit) -> bool:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headway.errors import SelectionError
 from headway.trace.disassembly import X86
 from headway.trace.memory import ProcessMemory
 from headway.trace.perfdata.areas import AuxArea
+from headway.trace.perfdata.choosing import chosen_threads, left_out_in_words
 from headway.trace.perfdata.recorded import Recorded
 from headway.trace.perfdata.sideband import Run, Version
 
@@ -26,7 +26,6 @@ from .streams import ALWAYS, Images, Piece, Pieces, PtStream, Slice
 
 __all__ = ["PtThreads", "setting_of"]
 
-_NOTED = 12
 _PER_PROCESSOR = 1 << 32
 """The number of the stream of processor 0, where streams are those of processors."""
 
@@ -153,14 +152,8 @@ class PtThreads:
         notes = list(self.recorded.left_out())
         if self.setting.ticks is None:
             notes.append("the times of switches: perf does not say how its clock and the trace's lie to each other")
-        more = f", and {len(notes) - _NOTED} more" if len(notes) > _NOTED else ""
-        return f"left out: {', '.join(notes[:_NOTED])}{more}" if notes else ""
+        return left_out_in_words(notes)
 
     def chosen(self, ids: Iterable[int]) -> list[PtStream]:
         """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""
-        ids = list(ids)
-        for number in ids:
-            if number not in self.streams:
-                have = ", ".join(map(str, list(self.streams)[:20]))
-                raise SelectionError(f"there is no thread {number} in {self.path!a}: there are {have or 'none'}")
-        return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
+        return chosen_threads(self.streams, ids, self.path)

@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 KEPT = MeasureOptions(durations=1)
 MS = 1_000_000
+FAULTS = {"kernel.fault", "kernel.fault.minor", "kernel.fault.major"}  # one may turn out to be another: docs/model.md
 PIPES = ("sh", "-c", "for n in 1 2 3 4 5 6; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null")
 
 
@@ -101,7 +102,9 @@ def test_durations_add_up_to_the_time_of_their_state() -> None:
             least = sum([number * _above(bucket) for bucket, number in durations.buckets])
             most = sum([number * (limit_of(bucket, 8) or 0) for bucket, number in durations.buckets])
             time = time_with_causes(thread.states, state)
-            assert least - stolen - polled <= time <= most + stolen + polled, (state, durations)
+            assert least - stolen - polled <= time, (state, durations)
+            if state not in FAULTS or len(thread.states.keys() & FAULTS) == 1:
+                assert time <= most + stolen + polled, (state, durations)
 
 
 def _above(bucket: int) -> int:

@@ -3,10 +3,11 @@
  * Durations, kept on request: how long each occurrence of a state lasted, by thread and state.
  *
  * A duration is the time that was charged to the state since its last occurrence ended. So it has all pieces of an
- * occurrence that was interrupted, and the durations of a state add up to its time. Whatever is added to a cell of a
- * thread comes here too (add_to_cell): time in a piece, the end of an occurrence, and what is taken back. An occurrence
- * that a cell has, and that ended without a duration of its own, is in no bucket: the reader finds their number by
- * comparing the histogram with the cell.
+ * occurrence that was interrupted, and the durations of a state add up to its time. Page faults may have more time: one that
+ * turns out to be another leaves what was charged before, as at an interrupt, without a duration (rename_fault).
+ * Whatever is added to a cell of a thread comes here too (add_to_cell): time in a piece, the end of an occurrence, and what
+ * is taken back. An occurrence that a cell has, and that ended without a duration of its own, is in no bucket: the reader
+ * finds their number by comparing the histogram with the cell.
  *
  * A bucket is for the durations above 2^(n-1) ns and up to 2^n ns. On request this span has 2, 4 or 8 buckets.
  *

@@ -36,6 +36,9 @@ __all__ = ["DurationsOfRows", "with_durations"]
 _RECENT = 6
 """So many buckets are remembered, from which occurrences can be taken back: 64 / RECENT_BITS in linux/bpf/layout.h."""
 
+_FAULTS = frozenset({"kernel.fault", "kernel.fault.minor", "kernel.fault.major"})
+"""A page fault may turn out to be of another of these sorts: rename_fault in linux/bpf/handler.h."""
+
 _Column = NDArray[np.int64]
 
 
@@ -86,6 +89,8 @@ class DurationsOfRows:
         self._end, self._parts, self._ended = end, parts, ended
         self._states: dict[tuple[int, str], _State] = defaultdict(_State)
         self._has_spans: set[tuple[int, str]] = set()
+        self._faults: dict[int, str] = {}
+        """By the number of a thread, the sort of the fault that it was in, of those that had not ended."""
 
     def add(self, batch: Batch) -> None:
         """Add the rows of a batch."""
@@ -108,11 +113,36 @@ class DurationsOfRows:
         key = (thread << 16 | state)[order]
         net = (duration - np.where(is_part, 0, rows.taken[there]))[order]
         count, end, placed = rows.count[there][order].astype(np.int64), end[order], (duration > 0)[order]
+        self._forget_renamed({n: name for n, name in enumerate(states) if name in _FAULTS}, key, net, count, end)
         first = np.flatnonzero(np.diff(key, prepend=-1))
         for at, until in zip(first.tolist(), [*first[1:].tolist(), len(key)], strict=True):
             number, name = int(key[at]) >> 16, states[int(key[at]) & 0xFFFF]
             part = slice(at, until)
             self._add(number, name, net[part], count[part], end[part], placed[part])
+
+    def _forget_renamed(
+        self, faults: Mapping[int, str], key: _Column, net: _Column, count: _Column, end: _Column
+    ) -> None:
+        """Take the time out of pieces of faults that turned out to be of another sort: it is in no duration.
+
+        ``faults``: the sorts by their numbers; the columns have the rows of threads and states in the order of time.
+        """
+        there = np.flatnonzero(np.isin(key & 0xFFFF, list(faults)) & ((net > 0) | (count != 0)))
+        if not len(there):
+            return
+        there = there[np.lexsort((end[there], key[there] >> 16))]
+        thread, sort, ended = key[there] >> 16, key[there] & 0xFFFF, count[there] != 0
+        last = np.diff(thread, append=-1) != 0
+        renamed = ~ended & ~last & (np.diff(sort, append=-1) != 0)
+        breaks = np.flatnonzero(ended | last | renamed)
+        of_break = breaks[np.searchsorted(breaks, np.arange(len(there)))]
+        net[there[renamed[of_break]]] = 0
+        for at in np.flatnonzero(np.diff(thread, prepend=-1)).tolist():
+            before = self._faults.pop(int(thread[at]), None)
+            if before is not None and (before != faults[int(sort[at])] or renamed[of_break[at]]):
+                self._states[int(thread[at]), before].pieces = 0
+        for at in np.flatnonzero(last & ~ended).tolist():
+            self._faults[int(thread[at])] = faults[int(sort[at])]
 
     def _add(
         self, thread: int, state: str, net: _Column, count: _Column, end: _Column, placed: NDArray[np.bool_]

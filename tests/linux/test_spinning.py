@@ -66,6 +66,9 @@ def test_a_divided_ledger_keeps_the_laws_and_only_user_code_is_divided(
         for state in before.states.keys() - {"user", SPINNING}:
             assert after.states[state] == before.states[state]
         assert after.sampled[SPINNING].samples >= told[SPINNING]
+    divided = [a for a, b in zip(found.threads, ledger.threads, strict=True) if a != b]
+    said = "the spinning that samples found" in found.reasons.get("durations", "")
+    assert said == any("user" in (thread.durations or ()) for thread in divided)
 
 
 @given(ledgers(), st.dictionaries(st.integers(0, 5), counts), st.dictionaries(st.text(max_size=3), st.integers(1, 50)))

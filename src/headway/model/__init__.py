@@ -4,6 +4,7 @@ from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_ca
 from .cell import Cell
 from .counted import Counted
 from .durations import (
+    DIVIDED_BY_SAMPLES,
     MAX_PARTS,
     N_POWERS,
     Buckets,
@@ -70,6 +71,7 @@ from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 __all__ = [
     "ABOUT_PARTS",
     "ALL",
+    "DIVIDED_BY_SAMPLES",
     "EXACT",
     "FIGURES",
     "KINDS",

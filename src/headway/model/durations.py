@@ -21,6 +21,7 @@ from .quality import Quality
 from .ready import Counted, count_of_durations
 
 __all__ = [
+    "DIVIDED_BY_SAMPLES",
     "MAX_PARTS",
     "N_POWERS",
     "Buckets",
@@ -38,6 +39,8 @@ N_POWERS = 43
 """Powers of two that have buckets. The last one has all durations that are longer than 2^41."""
 MAX_PARTS = 8
 """The most parts of a power of two."""
+DIVIDED_BY_SAMPLES = "those of user are of all user code: the spinning that samples found is in them"
+"""Said of a ledger in which samples divided the time of ``user`` and not its occurrences."""
 
 Buckets = tuple[tuple[int, int], ...]
 """The buckets that have occurrences, in ascending order, and how many each has."""

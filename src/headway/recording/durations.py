@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.model import (
+    DIVIDED_BY_SAMPLES,
     READY,
     READY_PARTS,
     Batch,
@@ -240,7 +241,9 @@ def with_durations(recording: Recording, ledger: Ledger, parts: int) -> Ledger:
             if count is not None and (count or each.count):
                 known[state] = replace(each, unplaced=each.unplaced + count - each.count)
         threads.append(replace(thread, durations=known))
-    return replace(ledger, threads=tuple(threads))
+    divided = any("poll.spin" in thread.sampled and "user" in (thread.durations or ()) for thread in threads)
+    reasons = {**ledger.reasons, "durations": DIVIDED_BY_SAMPLES} if divided else ledger.reasons
+    return replace(ledger, threads=tuple(threads), reasons=reasons)
 
 
 def _numbers(seen: Mapping[int, ThreadSeen]) -> Iterator[tuple[tuple[int, int], int]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from headway.model import Behind, Cause, Cell, Ledger, Thread, add_causes, divide
+from headway.model import DIVIDED_BY_SAMPLES, Behind, Cause, Cell, Ledger, Thread, add_causes, divide
 
 __all__ = ["IN_A_ROW", "SPINNING", "Place", "with_spinning"]
 
@@ -52,7 +52,10 @@ def with_spinning(
     if threads == ledger.threads:
         return ledger
     reason = "user code that spins, waiting for memory to change, was found by samples"
-    return replace(ledger, threads=threads, reasons={"iopi": reason, "epi": reason, **ledger.reasons})
+    reasons = {"iopi": reason, "epi": reason, **ledger.reasons}
+    if any(_USER in (thread.durations or ()) and SPINNING in thread.sampled for thread in threads):
+        reasons["durations"] = "; ".join(filter(None, [reasons.get("durations"), DIVIDED_BY_SAMPLES]))
+    return replace(ledger, threads=threads, reasons=reasons)
 
 
 def _divided(thread: Thread, samples: Counter[str], places: Mapping[str, Place]) -> Thread:

@@ -406,3 +406,7 @@ def test_a_recording_keeps_what_spun_and_its_transitions_stay_exact(tmp_path: Pa
         assert both == exact[thread.key].states["user"].time
         assert thread.sampled[SPINNING].samples >= 2
         assert SPINNING not in exact[thread.key].states
+    told = ("at", str(run), "0.2s"), ("diff", str(run), str(run)), ("what-if", str(run)), ("critical-path", str(run))
+    for question in told:
+        answer = subprocess.run([*words[:3], *question], check=True, capture_output=True, text=True, timeout=300)
+        assert "user code spinning" in answer.stderr, question

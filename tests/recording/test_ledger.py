@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from headway.model import Cell, Estimate, Ledger, Thread, violations
 from headway.recording.reader import Recording
+from headway.recording.spinning import time_found_spinning
 from headway.recording.writer import RecordingWriter
 from headway.text import valid
 
@@ -176,6 +177,21 @@ def test_the_parts_that_were_divided_by_samples_are_kept(tmp_path: Path) -> None
     assert kept.divided
     assert _by_samples(kept) == _by_samples(ledger)
     assert plain(kept) == plain(ledger)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_how_long_threads_spun_is_read_beside_the_rows(closed: bool, tmp_path: Path) -> None:
+    run = Run(Random(5))
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start))
+    writer.add(run.batch())
+    batch, ledger = run.end()
+    writer.add(batch)
+    parts = [Estimate(0, 3), Estimate(70, 2), Estimate(5, 1)]
+    threads = zip(ledger.threads, parts, strict=False)
+    spun = [replace(t, states={**t.states, "poll.spin": Cell(0)}, sampled={"poll.spin": e}) for t, e in threads]
+    if closed:
+        writer.close(replace(ledger, threads=(*spun, *ledger.threads[len(parts) :])))
+    assert time_found_spinning(tmp_path / "a.hw") == (sum(e.time for e in parts) if closed else 0)
 
 
 def test_a_recording_from_before_there_were_samples_is_exact(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
 from headway.cli.progress_bar import spinner
 from headway.cli.say import say
+from headway.cli.spinning_note import say_spinning
 from headway.cli.traced_instants import Executed, open_traced
 from headway.errors import HeadwayError
 from headway.extras import need
@@ -120,6 +121,9 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
         print_rows((*who, "thread", "tid", "state", "for", "cpu", "woken", *more), rows, style, units=units)
     else:
         print_rows((*who, *_COLUMNS, *(() if beside is None else _EXECUTED)), rows, style)
+    for one in found:
+        if one.run.local:
+            say_spinning(one.run.place, named=many)
     if beside is not None:
         say(clean(beside.words))
         if beside.left_out:

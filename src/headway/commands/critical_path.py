@@ -11,6 +11,7 @@ from headway.cli.options import format_option
 from headway.cli.output import answer_to
 from headway.cli.progress_bar import spinner
 from headway.cli.say import say
+from headway.cli.spinning_note import say_spinning
 from headway.extras import need
 from headway.views.printable import clean
 from headway.views.rows import write_rows
@@ -60,6 +61,7 @@ def command(path: str, tid: int | None, pieces: bool, limit: int, output: str | 
         damaged = dict(recording.damaged)
     for name, why in damaged.items():
         say(clean(f"{name} is left out: {why}"))
+    say_spinning(path)
     with spinner("following the wake-ups"):
         found = critical_path(rows, find_wakeups(rows), find_end(rows, command=whole, tid=tid))
     with answer_to(output) as stream:

@@ -12,6 +12,7 @@ from headway.cli.ending import tidy_end
 from headway.cli.options import format_option
 from headway.cli.progress_bar import spinner
 from headway.cli.say import say
+from headway.cli.spinning_note import say_spinning
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import RUNNING, Kind
@@ -62,6 +63,9 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
     found = compare(*courses)
     for why in (*found.a.left_out, *found.b.left_out):
         say(clean(why))
+    for course in courses:
+        if course.run.local:
+            say_spinning(course.run.place, named=True)
     if style == "json":
         json.dump(_document(found), sys.stdout, indent=1, ensure_ascii=False)
         click.echo()

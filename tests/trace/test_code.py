@@ -43,3 +43,29 @@ def test_what_is_plainly_plain_is_plain_to_the_disassembler(isa: int, word: int)
 )
 def test_what_is_not_plain_is_left_to_the_disassembler(isa: int, word: int) -> None:
     assert code.plain(word, isa) is None
+
+
+@pytest.mark.parametrize(
+    ("isa", "word", "kind", "conditional", "target"),
+    [
+        (4, 0xF4DF0025, code.DIRECT, True, 0x8004),  # cbeq x5, xzr
+        (4, 0x74001FE1, code.DIRECT, True, 0x83FC),  # cbgt w1, w0, the farthest
+        (4, 0x752F2003, code.DIRECT, True, 0x7C00),  # cblt w3, #30, the farthest back
+        (4, 0x74419FE2, code.DIRECT, True, 0x83FC),  # cbbhi w2, w1
+        (4, 0x74E0FFE2, code.DIRECT, True, 0x7FFC),  # cbhne w2, w0
+        (4, 0xD6FF03E0, code.INDIRECT, False, 0),  # texit
+        (4, 0xD6FF07E0, code.INDIRECT, False, 0),  # texit nb
+        (1, 0xC003F044, code.DIRECT, True, 0x8008),  # wls lr, r4
+        (1, 0xC803F044, code.DIRECT, True, 0x800A),
+        (1, 0xC003F013, code.DIRECT, True, 0x8008),  # wlstp.16 lr, r3
+        (1, 0xE001F044, code.PLAIN, False, 0),  # dls lr, r4
+        (1, 0xC009F00F, code.DIRECT, True, 0x7FF4),  # le lr
+        (1, 0xC809F02F, code.DIRECT, False, 0x7FF2),  # le
+        (1, 0xC009F01F, code.DIRECT, True, 0x7FF4),  # letp lr
+    ],
+)
+def test_branches_that_the_disassembler_may_not_know(
+    isa: int, word: int, kind: int, conditional: bool, target: int
+) -> None:
+    found = code.Code(lambda address, size: word.to_bytes(4, "little")).look(0x8000, isa)
+    assert (*found[:4], found[5]) == (4, kind, conditional, target, 0)

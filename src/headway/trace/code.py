@@ -5,7 +5,7 @@ indirect branches and IT. An instruction is indirect if it can write the PC and 
 that capstone does not know is plain, with the size that its encoding gives.
 
 Source: ARM DDI 0406C, "ARM Architecture Reference Manual ARMv7-A and ARMv7-R", A5, A6 and B3.18.6; ARM DDI 0487,
-C4 (A64); ARM IHI 0014Q, 4.4.
+C4 (A64); ARM DDI 0553, C2 (loops of Armv8.1-M); ARM IHI 0014Q, 4.4.
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ class Code:
         if size == 0 or len(data) < size:
             return 0, ABSENT, False, 0, 0, 0
         found = next(self._engines[isa].disasm(data[:size], address, 1), None)
+        if size == 4 and isa == _THUMB and (loop := _loop(address, data)):
+            return loop
         if found is None or found.size != size:
             return size, PLAIN, isa == _ARM and data[3] >> 4 < 14, 0, 0, 0
         if found.id == arm.ARM_INS_IT:
@@ -176,10 +178,29 @@ def _newer(address: int, word: int) -> tuple[int, int, bool, int, int, int]:
         offset = (word >> 5 & 0x7FFFF) << 2
         target = address + offset - ((offset & 1 << 20) << 1)
         return 4, DIRECT, True, target & (1 << 64) - 1, _A64, 0
+    if word & 0x7E000000 == 0x74000000:  # CBEQ, CBBEQ, CBHEQ …, of registers and immediate values
+        offset = (word >> 5 & 0x1FF) << 2
+        target = address + offset - ((offset & 1 << 10) << 1)
+        return 4, DIRECT, True, target & (1 << 64) - 1, _A64, 0
     if word & 0xFFC0001F == 0x5500001F or word & 0xFFFFFBE0 == 0xD65F0BE0:  # RETAASPPC, RETAASPPCR …
+        return 4, INDIRECT, False, 0, 0, 0
+    if word & 0xFFFFFBFF == 0xD6FF03E0:  # TEXIT
         return 4, INDIRECT, False, 0, 0, 0
     waits = word & 0xFFFFFFC0 == 0xD5031000  # WFET, WFIT
     return 4, PLAIN, False, 0, 0, WAIT if waits else TSTART if word & 0xFFFFFFE0 == 0xD5233060 else 0
+
+
+def _loop(address: int, data: bytes) -> tuple[int, int, bool, int, int, int] | None:
+    """Return the effect of the instruction of T32 that begins or ends a loop of Armv8.1-M, or None if it is another."""
+    first, second = int.from_bytes(data[:2], "little"), int.from_bytes(data[2:4], "little")
+    if second & 0xF001 != 0xC001 or first & 0xFF80 != 0xF000:
+        return None
+    offset = (second >> 1 & 0x3FF) << 2 | second >> 10 & 2
+    if first in (0xF00F, 0xF01F, 0xF02F):  # LE and LETP; the last one always branches
+        return 4, DIRECT, first != 0xF02F, address + 4 - offset & 0xFFFFFFFF, _THUMB, 0
+    if first & 15 != 15 and first <= 0xF04F:  # WLSTP and WLS
+        return 4, DIRECT, True, address + 4 + offset & 0xFFFFFFFF, _THUMB, 0
+    return None
 
 
 def _barrier(data: bytes, isa: int) -> int:

@@ -147,6 +147,15 @@ def test_an_indirect_branch_without_an_address_needs_the_return_stack() -> None:
     assert gaps(decode(code, trace, setting=UNCOUNTED))[1].why == Why.CONTRADICTION
 
 
+def test_the_return_stack_is_unknown_after_code_that_is_in_no_image() -> None:
+    """That code may have returned without an address: a return to an address from before is a gap, no contradiction."""
+    code = Program({}, [BASE], b"\x00\xf0\x7e\xf8\xfe\xe7\x70\x47" + b"\x00\xbf" * 4)  # bl outside; b .; bx lr
+    trace = ALIGNMENT + sync(BASE) + atoms([True, True]) + branch(BASE + 6) + atoms([True, True])
+    found = decode(code, trace, setting=Setting(cycle_accurate=False, return_stack=True))
+    assert [address for address, _, _ in instructions(found)] == [BASE, BASE + 6]
+    assert [gap.why for gap in gaps(found)][1:] == [Why.IMAGE, Why.IMAGE]
+
+
 @pytest.mark.parametrize("barriers", [True, False])
 def test_barriers_are_waypoints_as_the_unit_is_made(barriers: bool) -> None:
     dmb, isb, nop = b"\xbf\xf3\x5f\x8f", b"\xbf\xf3\x6f\x8f", b"\x00\xbf"

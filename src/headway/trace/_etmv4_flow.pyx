@@ -79,7 +79,7 @@ cdef class Etmv4Flow(WaypointFlow):
             if not self.synchronised:
                 self.synchronised = True
                 self.depth = self.unseen = min(p.context, self.deepest)
-            self.walk.calls = 0
+            self.walk.clear_stack()
             return 0
         if not self.synchronised:
             return 0
@@ -370,8 +370,8 @@ cdef class Etmv4Flow(WaypointFlow):
         if found and element.reason == 2:  # the branch before it went there
             self.bound, self.target = True, address
         self.arrive(element.index)
-        if walk.place.known == AWAITING and not self.must and not walk.pop():
-            self.contradict(element.index)
+        if walk.place.known == AWAITING and not self.must:
+            walk.go_back(element.index)
         if found and walk.place.known == HERE and walk.place.address < address.value and address.has & (BASED | FULL):
             walk.upto(address.value, False, element.index)
         if found and context.kind == CONTEXT and element.reason != 2:
@@ -392,8 +392,8 @@ cdef class Etmv4Flow(WaypointFlow):
         else:
             found = self.following(&address, &context)
         self.arrive(element.index)
-        if walk.place.known == AWAITING and not self.must and not walk.pop():
-            self.contradict(element.index)
+        if walk.place.known == AWAITING and not self.must:
+            walk.go_back(element.index)
         if walk.place.known == HERE:
             if found and element.has & COUNT:
                 walk.count(element.count, address.value, element.index)
@@ -409,8 +409,8 @@ cdef class Etmv4Flow(WaypointFlow):
         cdef Walk walk = self.walk
         cdef uint8_t isa
         self.arrive(element.index)
-        if walk.place.known == AWAITING and not self.must:
-            walk.pop()
+        if walk.place.known == AWAITING and not self.must and walk.stack and walk.calls:
+            walk.go_back(element.index)
         # The packet's own instruction set is not always that of the program.
         isa = walk.place.isa if walk.place.known == HERE else self.set_of(element)
         if walk.place.known == HERE and walk.place.address > element.value:

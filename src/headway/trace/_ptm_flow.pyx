@@ -41,8 +41,8 @@ cdef class PtmFlow(WaypointFlow):
             walk.elapse(p.count)
             for i in range(p.bits):
                 walk.atom(not p.value >> i & 1, p.index)
-                if walk.place.known == AWAITING and not walk.pop():
-                    walk.contradict(p.index)
+                if walk.place.known == AWAITING:
+                    walk.go_back(p.index)
         elif p.kind == BRANCH:
             self.branch(p)
         elif p.kind == SYNC:
@@ -85,5 +85,6 @@ cdef class PtmFlow(WaypointFlow):
             walk.contradict(p.index)
         walk.thread = p.context
         walk.arrive(p.value, p.isa, True, p.index)
-        walk.calls, walk.place.doubtful = 0, 4
+        walk.clear_stack()
+        walk.place.doubtful = 4
         return 0

@@ -19,6 +19,7 @@ cdef class Walk(RecordWriter):
     cdef Place place
     cdef Return returns[16]
     cdef size_t calls, top
+    cdef bint strange          # code that is in no image may have left entries that are not known
     cdef bint links            # the branch whose target comes next is a call, and returns to `link`
     cdef uint64_t link
     cdef size_t first          # rows before the instructions since the last waypoint
@@ -47,7 +48,8 @@ cdef class Walk(RecordWriter):
     cdef int source(self, uint64_t address, uint8_t isa, uint64_t index) except -1
     cdef int count(self, uint64_t number, uint64_t address, uint64_t index) except -1
     cdef int push(self, uint64_t address, uint8_t isa) except -1
-    cdef bint pop(self) except -1
+    cdef int clear_stack(self) except -1
+    cdef int go_back(self, uint64_t index) except -1
     cdef int stamp(self, uint64_t time, uint64_t index) except -1
     cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1
 

@@ -12,6 +12,9 @@ Where they disagree, a gap begins, until the next address. An address that may b
 bits that came before damage) is on trial: what follows from it becomes records only once the walk has come to an
 indirect branch just when the trace says so. If the trial fails, the gap goes on.
 
+Code that is in no image makes calls and returns that cannot be seen, so the return stack is unknown after it. A return
+to an address that was there before is a gap without an image.
+
 Cycles are known at waypoints. An instruction before a waypoint has the cycle at which the waypoint before it was done,
 and 0 cycles.
 """
@@ -110,8 +113,8 @@ cdef class Walk:
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
         self.place.known = NOWHERE
-        self.calls = 0
-        return self.begin_gap(why, index, not self.trial)
+        self.begin_gap(why, index, not self.trial)
+        return self.clear_stack()
 
     cdef int contradict(self, uint64_t index) except -1:
         """Begin a gap, because packets and program do not agree."""
@@ -201,8 +204,8 @@ cdef class Walk:
     cdef bint reach(self, Code** at, uint64_t index) except -1:
         """Go to the next waypoint. Return whether that is possible; otherwise there is a gap."""
         cdef int why
-        if self.place.known == AWAITING and not self.pop():
-            self.contradict(index)
+        if self.place.known == AWAITING:
+            self.go_back(index)
         if self.place.known != HERE:
             return False
         self.first = self.used
@@ -295,8 +298,8 @@ cdef class Walk:
         """Go to an address past branches that were not taken; the instruction there was executed."""
         cdef Code* code
         cdef int n
-        if self.place.known == AWAITING and not self.pop():
-            self.contradict(index)
+        if self.place.known == AWAITING:
+            self.go_back(index)
         if self.place.known != HERE:
             return 0
         address = within(address, self.place.isa)
@@ -352,18 +355,23 @@ cdef class Walk:
         self.calls = min(self.calls + 1, <size_t>RETURN_STACK)
         return 0
 
-    cdef bint pop(self) except -1:
-        """Go to the address on top of the return stack; return whether there is one."""
+    cdef int clear_stack(self) except -1:
+        """Empty the return stack, because that of the trace unit is empty, or is not known."""
+        self.calls, self.strange = 0, self.gap.open and self.gap.why == IMAGE
+        return 0
+
+    cdef int go_back(self, uint64_t index) except -1:
+        """Go to the address on top of the return stack. If there is none, a gap begins."""
         cdef Return found
         if not self.stack or not self.calls:
-            return False
+            return self.open_gap(IMAGE, index) if self.stack and self.strange else self.contradict(index)
         found = self.returns[self.top]
         self.calls -= 1
         self.top = (self.top + RETURN_STACK - 1) % RETURN_STACK
         if self.links:
             self.push(self.link, self.place.isa)
         self.place.address, self.place.isa, self.place.known = found.address, found.isa, HERE
-        return True
+        return 0
 
     # Other records
 

@@ -9,7 +9,7 @@ from tests.few import FEW
 from tests.machine import jobs
 from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape, config_of, names, program, run
 
-from headway.machine.config import L2, Cache, Tlb
+from headway.machine.config import L2, Bus, Cache, Config, MemoryConfig, Tlb
 from headway.machine.machine import Machine
 from headway.machine.run import Result
 from headway.model import Kind, violations
@@ -143,6 +143,42 @@ def test_the_kernel_boots_on_as_many_harts_as_there_are(name: str, shape: Shape)
     assert done.exit_status == 0
     assert all(hart["instret"] > 0 for hart in done.harts)
     assert violations(done.ledger) == []
+
+
+SLOW = {
+    "2x3, one page in the micro-TLB": Config.of(cores=2, threads=3, tlb=Tlb(entries=1, page=256, miss=333)),
+    "3x5, each line and each store on a slow bus": Config.of(
+        cores=3, threads=5, l1d=Cache(write="through"), bus=Bus(line=500)
+    ),
+    "1x1, memory that is further away than a turn lasts": Config.of(threads=1, memory=MemoryConfig(latency=5000)),
+}
+
+
+@pytest.mark.parametrize("machine", SLOW)
+@pytest.mark.parametrize("name", ["mix", "equal-progress"])
+def test_threads_make_progress_where_beginning_a_turn_takes_the_kernel_longer_than_a_quantum(
+    name: str, machine: str
+) -> None:
+    done = Machine(SLOW[machine]).run(program(name), max_cycles=2 * MAX_CYCLES)
+    assert (done.ended, done.exit_status) == ("exit", 0)
+    assert violations(done.ledger) == []
+    working = [t for t in done.ledger.threads if t.pid and t.name != "main"]
+    assert all((done.ledger.indices(thread).epi or 0) > 0 for thread in working)
+
+
+def turns(result: Result, thread: str) -> float:
+    """The mean ticks of processor time between two interrupts of the timer."""
+    (row,) = (one for one in result.ledger.threads if one.name == thread)
+    rpi = result.ledger.indices(row).rpi
+    assert rpi is not None
+    return rpi / row.states["irq.timer"].count
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_turn_is_a_quantum_of_4000_cycles_where_memory_is_not_slow(shape: Shape) -> None:
+    """As long as the kernel needs less than a quarter of it; a hart that shares its core with others has longer."""
+    done = run("mix", shape)
+    assert 0.9 * 4000 * shape[1] < turns(done, "matmul") < 1.2 * 4000 * shape[1]
 
 
 @pytest.mark.parametrize("entries", [0, 1, 2])

@@ -74,7 +74,8 @@ def test_lines_fit_and_hold_every_cycle(width: int) -> None:
 
 def test_the_command_shows_it_and_refuses_what_cannot_be() -> None:
     runner = CliRunner()
-    shown = runner.invoke(command, ["pipeline", "mutex", "--from", "39251", "--cycles", "60", "-v"])
+    first = Machine().debug(program("mutex")).run_until("main+0x2c").cycle
+    shown = runner.invoke(command, ["pipeline", "mutex", "--from", str(first), "--cycles", "60", "-v"])
     assert shown.exit_code == 0
     assert re.search(r"the slot was used in \d+ of 60 cycles", shown.output)
     assert "main+0x2c" in shown.output

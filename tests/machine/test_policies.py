@@ -68,7 +68,9 @@ def test_by_progress_every_thread_makes_the_same_progress(threads: int) -> None:
         epi = [epi for pairs in found.values() for epi, _ in pairs]
         spreads[order] = max(epi) / min(epi)
     assert spreads["rounds"] > 8
-    assert spreads["progress"] < (1.05 if threads == 1 else 1.6), "up to a turn or two"
+    apart = max(epi) - min(epi)
+    assert apart < 2 * 4000 * threads, "up to two turns"
+    assert spreads["progress"] < (1.05 if threads == 1 else 2)
 
 
 def test_in_turn_every_thread_gets_the_same_time() -> None:

@@ -49,7 +49,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "run.hw"
     said = run("machine", "run", NAME, "-o", path)
     last = said.splitlines()[-1]
-    assert re.fullmatch(r"headway: .*run\.hw has [\d,]+ transitions of 12 threads in 1,110,583 cycles; lost: 0", last)
+    assert re.fullmatch(r"headway: .*run\.hw has [\d,]+ transitions of 12 threads in 1,192,993 cycles; lost: 0", last)
     return path
 
 
@@ -191,5 +191,5 @@ def test_json_on_standard_error_is_not_mixed_with_what_was_recorded(tmp_path: Pa
         capture_output=True,
         check=True,
     )
-    assert json.loads(done.stderr)["window"]["end"] == 1_110_583
+    assert json.loads(done.stderr)["window"]["end"] == 1_192_993
     assert (tmp_path / "x.hw").is_dir()

@@ -3,7 +3,9 @@
  * mscratch holds the thread that the hart runs, whose first 128 bytes are its registers. The exit restores everything
  * first and clears the interrupt latch last. The only kernel instruction after that is MRET. `calibrate` measures what
  * MRET costs the thread, and hwcorr takes it out again. Both instructions are in one 8-byte piece of code, so that no
- * cache line is missed between them. */
+ * cache line is missed between them.
+ *
+ * The entry reads the time first, and the exit last, because the scheduler wants to know how long the kernel took. */
 
 #include "calls.h"
 #include "machine.h"
@@ -28,10 +30,12 @@ _start:
     .globl trap_entry
 trap_entry:
     csrrw sp, mscratch, sp
+    sw x5, 20(sp)
+    csrr t0, time
+    sw t0, THREAD_ENTERED(sp)
     sw x1, 4(sp)
     sw x3, 12(sp)
     sw x4, 16(sp)
-    sw x5, 20(sp)
     sw x6, 24(sp)
     sw x7, 28(sp)
     sw x8, 32(sp)
@@ -80,7 +84,6 @@ trap_entry:
     lw x1, 4(sp)
     lw x3, 12(sp)
     lw x4, 16(sp)
-    lw x5, 20(sp)
     lw x6, 24(sp)
     lw x7, 28(sp)
     lw x8, 32(sp)
@@ -107,6 +110,9 @@ trap_entry:
     lw x29, 116(sp)
     lw x30, 120(sp)
     lw x31, 124(sp)
+    csrr t0, time
+    sw t0, THREAD_LEFT(sp)
+    lw x5, 20(sp)
     lw sp, 8(sp)
     .balign 8
     .option push

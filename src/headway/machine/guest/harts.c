@@ -100,7 +100,7 @@ void boot(uint32_t number)
     if (number == 0) {
         harts_count = REGISTER(MACHINE_CORES) * REGISTER(MACHINE_THREADS);
         uint32_t divider = REGISTER(MACHINE_DIVIDER);
-        quantum = QUANTUM * REGISTER(MACHINE_THREADS) / (divider ? divider : 1) + 1;
+        least_quantum = QUANTUM * REGISTER(MACHINE_THREADS) / (divider ? divider : 1) + 1;
         threads_prepare();
         devices_prepare();
         prepared = 1;

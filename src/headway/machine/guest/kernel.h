@@ -15,7 +15,9 @@
 
 #define THREADS_MAX 192
 #define USER_STACK 4096
-#define QUANTUM 4000 /* ticks of processor time of a turn, times the harts that share the core */
+#define QUANTUM 4000 /* least ticks of processor time of a turn, times the harts that share the core */
+#define TURN_MEAN 8  /* over how many turns, about, the mean of that time goes */
+#define TURN_COSTS 4 /* a turn lasts at least as many times as long as the kernel takes to begin one */
 
 #define MSTATUS_USER 0x0080u           /* MPP = user, MPIE */
 #define MSTATUS_MACHINE 0x1880u        /* MPP = machine, MPIE */
@@ -32,6 +34,8 @@ struct thread {
     struct hw_block block;
     uint32_t *kernel_stack; /* stack of the hart that runs it */
     uint32_t mstatus;
+    uint32_t entered; /* when it last entered the kernel, and left it: the time, low word */
+    uint32_t left;
     struct hart *hart;
     enum life life;
     uint32_t leave; /* the reason why it waits */
@@ -51,6 +55,8 @@ struct thread {
 _Static_assert(offsetof(struct thread, block) == THREAD_BLOCK, "layout.h");
 _Static_assert(offsetof(struct thread, kernel_stack) == THREAD_KERNEL_STACK, "layout.h");
 _Static_assert(offsetof(struct thread, mstatus) == THREAD_MSTATUS, "layout.h");
+_Static_assert(offsetof(struct thread, entered) == THREAD_ENTERED, "layout.h");
+_Static_assert(offsetof(struct thread, left) == THREAD_LEFT, "layout.h");
 _Static_assert(sizeof(struct hw_block) == 128, "docs/machine.md, section 5");
 
 struct hart {
@@ -61,6 +67,9 @@ struct hart {
     bool turn; /* it is another thread's turn, if one is ready */
     struct hart *next;
     uint64_t slice; /* when its thread's turn ends, in ticks */
+    uint32_t entered; /* when the kernel was entered to begin the turn: the time, low word */
+    uint32_t cost; /* what beginning a turn costs here, in ticks: a running mean, times TURN_MEAN */
+    bool began; /* a turn has begun, and what that cost is not in the mean yet */
     uint64_t armed; /* when its timer expires */
 };
 
@@ -85,18 +94,19 @@ void wake(struct thread *thread);
 void sleep(struct thread *self, uint64_t until);
 void wake_sleepers(void);
 struct thread *choose(struct hart *hart, struct thread *self);
-extern uint64_t quantum;
+void note_cost(struct hart *hart, const struct thread *self);
+extern uint32_t least_quantum;
 
 /* order.c: which ready thread is next, and for how long, where a policy may change it (-DPOLICIES) */
 #ifdef POLICIES
 struct thread *take_next(struct hw_waiters *ready, const struct thread *self, bool stays);
 void catch_up(struct thread *thread);
-uint64_t turn_of(const struct thread *thread);
+uint64_t turn_of(const struct thread *thread, uint64_t quantum);
 struct thread *thread_at(uint32_t slot);
 #else
 #define take_next(ready, self, stays) take(ready)
 #define catch_up(thread)
-#define turn_of(thread) quantum
+#define turn_of(thread, quantum) (quantum)
 #endif
 
 /* threads.c */

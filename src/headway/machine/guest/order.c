@@ -44,4 +44,4 @@ void catch_up(struct thread *thread)
         thread->ahead += least - made(thread);
 }
 
-uint64_t turn_of(const struct thread *thread) { return quantum * (1u << thread->longer); }
+uint64_t turn_of(const struct thread *thread, uint64_t quantum) { return quantum << thread->longer; }

@@ -1,6 +1,9 @@
 /* The scheduler: one list of ready threads, which are preempted at the end of their turn. The order is round robin, or
  * that of order.c.
  *
+ * A turn lasts a quantum, or longer where beginning one takes the kernel long, as with slow memory: each hart measures the
+ * time from the entry to the exit of the traps in which turns begin. Otherwise a turn could end before its thread runs.
+ *
  * It tells the progress unit when a thread becomes ready (hwwake), why the running one leaves (hwleave), and which one
  * the hart runs from now on (hwblock). hwblock also switches the counters, the marked region and the poll latch, so that
  * a thread that was switched out inside a region comes back inside it. */
@@ -9,7 +12,7 @@
 
 void idle(void);
 
-uint64_t quantum;
+uint32_t least_quantum;
 static struct hw_waiters ready;
 static struct hart *resting;
 static struct thread *sleepers; /* sleeping threads, ordered by the time to wake */
@@ -111,6 +114,19 @@ static void rest(struct hart *hart)
     }
 }
 
+/* Take what it cost to begin the turn of `self`, which is known once it has been given the hart. */
+void note_cost(struct hart *hart, const struct thread *self)
+{
+    hart->began = false;
+    hart->cost += self->left - hart->entered - hart->cost / TURN_MEAN;
+}
+
+static uint32_t quantum_of(const struct hart *hart)
+{
+    uint32_t enough = hart->cost / TURN_MEAN * TURN_COSTS;
+    return enough > least_quantum ? enough : least_quantum;
+}
+
 /* Choose the thread that the hart runs next. `self` is the one that it ran. */
 struct thread *choose(struct hart *hart, struct thread *self)
 {
@@ -125,7 +141,9 @@ struct thread *choose(struct hart *hart, struct thread *self)
             next = other;
         } else if (!stays)
             next = &hart->idle;
-        hart->slice = now() + turn_of(next);
+        hart->slice = now() + turn_of(next, quantum_of(hart));
+        hart->entered = self->entered;
+        hart->began = true;
     }
     hart->turn = false;
     hart->resting = false;

@@ -76,6 +76,8 @@ static void call(struct thread *self)
 struct thread *trap(struct thread *self, uint32_t cause)
 {
     struct hart *hart = self->hart;
+    if (hart->began)
+        note_cost(hart, self);
     lock();
     switch (cause) {
     case CAUSE_SOFTWARE:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,14 @@ from hypothesis import strategies as st
 from tests.few import FEW
 
 from headway import Machine
+from headway.cli.gdb import serve_debugger
 from headway.errors import HeadwayError
 from headway.machine.debugging import DebugSession
 from headway.machine.gdb.packets import Connection, ConnectionBrokenError, binary
 from headway.machine.gdb.server import GdbServer, listen
 from headway.model import Cell
 
-from .elves import A0, RAM, addi, li
+from .elves import A0, RAM, addi, jump, li
 from .examples import EXAMPLES, Shape, config_of, program
 from .programs import check, leave, loop
 from .programs import program as made
@@ -148,7 +150,7 @@ def test_whatever_a_debugger_sends_is_answered(packets: list[tuple[str, str]]) -
             client.raw(b"$" + data + b"#%02x" % (sum(data) & 0xFF))
         client.raw(b"\x03$?#3f")
         client.reply()
-    assert ended in (["over"], ["detached"], ["killed"])
+    assert ended in (["over"], ["lost"], ["killed"], ["detached"])
 
 
 # --- conversations ----------------------------------------------------------------------------------------------------
@@ -241,6 +243,53 @@ def test_memory_and_registers_are_written_and_a_run_is_interrupted() -> None:
         assert client.reply() == "T02thread:1;"
         assert client.ask("vKill;1") == "OK"
     assert ended == ["killed"]
+
+
+@pytest.mark.unit
+def test_a_debugger_that_is_gone_leaves_the_machine_standing_for_the_next() -> None:
+    """An endless program would run on for ever, with nobody there."""
+    session = Machine(cores=1, threads=1).debug(made(jump(0)))
+    with listen(0) as found:
+        port = found.getsockname()[1]
+    asked = threading.Event()
+    ended: list[str] = []
+    serving = threading.Thread(target=lambda: ended.append(serve_debugger(session, port, "prog.elf", asked.is_set)))
+    serving.start()
+
+    def connected() -> Client:
+        for _ in range(600):
+            try:
+                return Client(socket.create_connection(("127.0.0.1", port)))
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError("nothing listens")
+
+    client = connected()
+    assert client.ask(f"Z0,{RAM + 64:x},2") == "OK"
+    client.tell("vCont;c")
+    client.close()
+    again = connected()
+    assert again.ask("?").startswith("T05")
+    stood = session.now
+    assert session.breakpoints == frozenset()
+    assert again.ask("qRcmd," + b"cycle".hex()) == f"{stood}\n".encode().hex()
+    again.tell("vKill;1")
+    assert again.reply() == "OK"
+    serving.join(60)
+    assert ended == ["killed"]
+    again.close()
+
+
+@pytest.mark.unit
+def test_waiting_for_the_next_debugger_ends_when_the_user_asks_for_it() -> None:
+    session = Machine(cores=1, threads=1).debug(made(jump(0)))
+    asked = threading.Event()
+    ended: list[str] = []
+    serving = threading.Thread(target=lambda: ended.append(serve_debugger(session, 0, "prog.elf", asked.is_set)))
+    serving.start()
+    asked.set()
+    serving.join(60)
+    assert ended == ["interrupted"]
 
 
 @pytest.mark.unit

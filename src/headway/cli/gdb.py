@@ -19,14 +19,22 @@ _LOOK = 0.2
 
 
 def serve_debugger(session: DebugSession, port: int, program: str, interrupted: Callable[[], bool]) -> Ended:
-    """Wait for a debugger on a port of the loopback interface (0: any), and serve it until it is done."""
+    """Wait for a debugger on a port of the loopback interface (0: any), and serve it until it is done.
+
+    If a debugger is gone without having let the program go, the machine stands, and the next debugger is waited for.
+    """
     with listen(port) as server:
         number = server.getsockname()[1]
-        say(f"waiting for a debugger: gdb-multiarch {shlex.quote(program)} -ex 'target remote :{number}'")
-        while not select.select([server], [], [], _LOOK)[0]:
-            if interrupted():
-                return "interrupted"
-        connected, _ = server.accept()
-    with connected:
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return GdbServer(session, connected, interrupted).serve()
+        said = "waiting for a debugger"
+        while True:
+            say(f"{said}: gdb-multiarch {shlex.quote(program)} -ex 'target remote :{number}'")
+            while not select.select([server], [], [], _LOOK)[0]:
+                if interrupted():
+                    return "interrupted"
+            connected, _ = server.accept()
+            with connected:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                ended = GdbServer(session, connected, interrupted).serve()
+            if ended != "lost":
+                return ended
+            said = f"the debugger is gone, and the program stands at cycle {session.now:,}; waiting for another"

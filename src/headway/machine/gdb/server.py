@@ -26,7 +26,8 @@ _LOOK = 0.2
 _MAX_MEMORY = 4096
 _TRAP, _INTERRUPTED, _NOTHING = 5, 2, 0
 
-Ended = Literal["over", "detached", "killed", "interrupted"]
+Ended = Literal["over", "detached", "killed", "interrupted", "lost"]
+"""How serving a debugger ended; "lost": it has gone without a word, and the program could go on."""
 
 
 def listen(port: int) -> socket.socket:
@@ -75,7 +76,7 @@ class GdbServer:
         self._ended: Ended | None = None
 
     def serve(self) -> Ended:
-        """Serve until the program is over, or the debugger lets it go or ends it."""
+        """Serve until the program is over, or the debugger lets it go, ends it, or is gone."""
         try:
             while self._ended is None:
                 runs = bool(self._actions.running | self._actions.stepping)
@@ -92,7 +93,7 @@ class GdbServer:
                     self._go()
         except ConnectionBrokenError:
             self._let_go()
-            return "detached"
+            return "over" if self._session.ended else "lost"
         return self._ended
 
     # --- running ---

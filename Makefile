@@ -84,10 +84,10 @@ INPUTS ?= 100000
 fuzz: $(SANITIZE)/installed
 	@$(SANITIZED) PYTHONMALLOC=$(PYTHONMALLOC) $(SANITIZE)/bin/python -m tests.fuzz $(TARGET) --inputs $(INPUTS) --seed $(or $(SEED),1)
 
-# The units as hardware (docs/rtl.md): co-simulation with the machine and proofs, which make test runs too, and synthesis,
-# which takes up to an hour and writes the table there: RTL='--threads 1' for some of it.
+# The units as hardware (docs/rtl.md): all of the co-simulation with the machine and of the proofs, of which make test runs a
+# sample, and synthesis, which takes hours and writes the tables there: RTL='--threads 1' for some of it.
 rtl: $(VENV)/installed
-	@$(BIN)/$(PYTEST) tests/rtl
+	@HEADWAY_RTL=whole $(BIN)/$(PYTEST) tests/rtl
 	@$(BIN)/python -m tests.rtl --place $(RTL)
 
 install: $(VENV)/installed
@@ -148,9 +148,11 @@ $(VENV)/spark: $(VENV)/installed
 	@$(PIP) --use-pep517 'headway[spark]'
 	@touch $@
 
-# The programs of the reference machine; they are kept in examples/, so only a change to their sources needs this.
+# The programs of the reference machine and of the barrel core; they are kept in examples/ and tests/programs/rv32i, so only
+# a change to their sources needs this.
 guest:
 	@$(MAKE) --no-print-directory -C src/headway/machine/guest
+	@$(MAKE) --no-print-directory -C tests/programs/rv32i
 
 # The front end of the HTML report. It is kept in src/headway/views/html/, so only a change to web/ needs this, and Node.js.
 web:

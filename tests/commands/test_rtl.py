@@ -31,6 +31,21 @@ def test_the_verilog_has_the_ports_of_the_unit(tmp_path: Path) -> None:
         assert port in told
 
 
+def test_the_verilog_of_a_core_has_the_unit_in_it(tmp_path: Path) -> None:
+    output = tmp_path / "core.v"
+    done = CliRunner().invoke(command, ["verilog", "--threads", "2", "--width", "32", "--core", "-o", str(output)])
+    assert (done.exit_code, done.output) == (0, "")
+    told = yosys("read_verilog core.v; hierarchy -check -top core; proc; check -assert; portlist", tmp_path)
+    assert "output [31:0] fetch_address" in told
+    assert "interrupt_latch" in output.read_text() or "irq_detect_latch" in output.read_text()
+
+
+def test_a_core_that_skips_is_refused_in_a_sentence() -> None:
+    done = CliRunner().invoke(command, ["verilog", "--core", "--issue", "skip"])
+    assert done.exit_code != 0
+    assert "strict turn" in str(done.exception)
+
+
 @pytest.mark.parametrize("wrong", [["--threads", "9"], ["--width", "7"], ["--issue", "never"]])
 def test_an_impossible_unit_is_refused_in_a_sentence(wrong: list[str]) -> None:
     done = CliRunner().invoke(command, ["verilog", *wrong])

@@ -1,4 +1,4 @@
-"""``headway rtl``: the progress unit of the reference machine as hardware."""
+"""``headway rtl``: the progress unit of the reference machine as hardware, and a core around it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from headway.cli.output import binary_output
+from headway.errors import HeadwayError
 from headway.extras import need
 
 __all__ = ["command"]
@@ -31,22 +32,32 @@ def command() -> None:
     show_default=True,
     help="strict: a thread has a cycle once a rotation, and counts as many cycles as there are threads.",
 )
+@click.option("--core", is_flag=True, help="The barrel core with the unit in it, always in strict turn.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File; standard output if none.")
-def verilog(threads: int, width: int, issue: str, output: Path | None) -> None:
+def verilog(threads: int, width: int, issue: str, core: bool, output: Path | None) -> None:
     """\b
     headway rtl verilog --threads 6 -o progress.v
     headway rtl verilog --threads 1 --width 44 > small.v
+    headway rtl verilog --threads 6 --core -o core.v
 
-    Write the progress unit as one Verilog file, with the top module `progress`.
+    Write the progress unit as one Verilog file, with the top module `progress`; with --core an RV32I core that has it,
+    with the top module `core`.
     """
+    if core and issue == "skip":
+        raise HeadwayError(
+            "--core has no --issue skip: its threads have their clocks in strict turn", "leave one of them out"
+        )
     need("rtl")
     import tempfile
 
+    from headway.rtl.core.barrel import BarrelCore
     from headway.rtl.progress import ProgressUnit
     from headway.rtl.tools import to_verilog
 
-    unit = ProgressUnit(threads, width, threads if issue == "strict" else 1)
+    unit = (
+        BarrelCore(threads, width=width) if core else ProgressUnit(threads, width, threads if issue == "strict" else 1)
+    )
     with tempfile.TemporaryDirectory() as folder:
-        text = to_verilog(unit, "progress", Path(folder))
+        text = to_verilog(unit, "core" if core else "progress", Path(folder))
     with binary_output(None if output is None else str(output), "the Verilog", text=True) as stream:
         stream.write(text.encode())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from headway.machine.config import Config
 from headway.machine.machine import Machine
 
-from .simulator import library
+from .observed import ObservedUnit
+from .simulator import compiled
 
 __all__ = ["Compared", "Comparison", "compare"]
 
@@ -44,6 +47,16 @@ class Compared:
         return Compared(**numbers, difference=self.difference or other.difference)
 
 
+class _Report(ctypes.Structure):
+    """What a simulation has compared so far (``driver.cc``)."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("clocks", "cycles", "compared", "stored", "loaded")),
+        *((name, ctypes.c_int64) for name in ("writes", "traps", "entries", "differences")),
+        ("first", ctypes.c_char * 512),
+    ]
+
+
 _NUMBERS = ("clocks", "cycles", "values", "stored", "loaded", "writes", "traps", "entries")
 
 
@@ -56,7 +69,7 @@ class Comparison:
         ``width`` is that of the unit's counters; the machine's, of 64 bits, are compared modulo 2 ** ``width``.
         """
         step = config.threads if config.issue == "strict" else 1
-        self._code = library(config.threads, step=step, width=width)
+        self._code = _library(config.threads, step=step, width=width)
         modes = bytearray(256)
         for number, part in enumerate(config.ranges, 1):
             modes[number] = _KINDS.get(part.kind, 0)
@@ -98,3 +111,17 @@ def compare(config: Config, program: Any, *, max_cycles: int, width: int = 64) -
 def _compared(report: Any) -> Compared:
     numbers = {name: getattr(report, "compared" if name == "values" else name) for name in _NUMBERS}
     return Compared(**numbers, difference=report.first.decode() if report.differences else None)
+
+
+@cache
+def _library(threads: int, *, step: int, width: int) -> Any:
+    """Return the simulator of a unit. Raises HeadwayError if it cannot be built."""
+    unit = ObservedUnit(threads, width, step)
+    code = compiled(unit, "driver.cc", {"THREADS": threads, "STEP": step, "WIDTH": width})
+    code.simulation_new.restype = ctypes.c_void_p
+    code.simulation_new.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    code.simulation_feed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
+    code.simulation_report.restype = ctypes.POINTER(_Report)
+    code.simulation_report.argtypes = [ctypes.c_void_p]
+    code.simulation_free.argtypes = [ctypes.c_void_p]
+    return code

@@ -4,42 +4,17 @@
 // THREADS, STEP and the file of the unit are given by the compiler's command line.
 #include UNIT
 
+#include "signals.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <deque>
-#include <memory>
 
 namespace
 {
 
-enum Kind {
-	kGap = 0,
-	kSettled = 1,
-	kTrap = 2,
-	kReturn = 3,
-	kWrite = 4,
-	kRange = 5,
-	kCheck = 6,
-	kRuns = 7,
-	kEntry = 8,
-	kCounter = 16,
-	kStored = 32,
-	kLoaded = 48,
-	kLast = 57,
-	kReturned = 99,  // the level of privilege and the range after MRET
-};
 enum Reason { kData = 1, kRefill = 2, kSlot = 3, kFetchInternal = 4, kTlb = 10 };
-constexpr int kCounters = 8;
 constexpr int kMachine = 3;
-
-struct Entry {
-	int64_t cycle;
-	uint64_t value;
-	uint32_t more;
-	uint16_t hart;
-	uint16_t kind;
-};
 
 struct Report {
 	int64_t clocks;
@@ -54,58 +29,13 @@ struct Report {
 	char first[512];
 };
 
-template <size_t N> const uint32_t *words(const cxxrtl::value<N> &v)
-{
-	return v.data;
-}
-template <size_t N> const uint32_t *words(const cxxrtl::wire<N> &v)
-{
-	return v.curr.data;
-}
-
-template <class V> uint64_t get(const V &v, int at, int width)
-{
-	const uint32_t *data = words(v);
-	uint64_t found = 0;
-	for (int bit = 0; bit < width;) {
-		int place = at + bit, take = 32 - place % 32;
-		if (take > width - bit)
-			take = width - bit;
-		uint64_t part = data[place / 32] >> place % 32;
-		if (take < 32)
-			part &= (1u << take) - 1;
-		found |= part << bit;
-		bit += take;
-	}
-	return found;
-}
-
-template <size_t N> void put(cxxrtl::value<N> &v, int at, int width, uint64_t value)
-{
-	for (int bit = 0; bit < width;) {
-		int place = at + bit, take = 32 - place % 32;
-		if (take > width - bit)
-			take = width - bit;
-		uint32_t mask = take == 32 ? ~0u : (1u << take) - 1;
-		uint32_t &word = v.data[place / 32];
-		word = (word & ~(mask << place % 32)) | ((uint32_t)(value >> bit) & mask) << place % 32;
-		bit += take;
-	}
-}
-
-struct Hart {
-	std::deque<Entry> told;
+struct Hart : Told {
 	bool fed_running = false;
 	int64_t settled = 0;      // as fed
 	bool running = false, machine = true;
 	uint32_t range = 0;
 	int64_t gap_at = 0, gap_end = 0;
 	uint32_t gap_reason = 0;
-	uint64_t counters[kCounters] = {};
-	// Where the machine's counters are told next, so that they are known in each cycle up to there.
-	int64_t from = 0, to = 0;
-	uint64_t then[kCounters] = {};
-	int state = -1;
 };
 
 struct Simulation {
@@ -159,42 +89,15 @@ struct Simulation {
 		return by_software ? e.cycle - STEP : e.cycle;
 	}
 
-	// Finds where the machine's counters are told next.
-	void look_ahead(Hart &h, int64_t from)
-	{
-		h.from = from;
-		h.to = from;
-		h.state = -1;
-		memcpy(h.then, h.counters, sizeof h.then);
-		for (const Entry &e : h.told) {
-			if (e.kind >= kCounter && e.kind < kCounter + kCounters)
-				h.then[e.kind - kCounter] = e.value;
-			if (e.kind >= kStored && e.kind < kStored + kCounters)
-				h.then[e.kind - kStored] = e.value;
-			if (e.kind == kSettled && e.cycle > from) {
-				h.to = e.cycle;
-				h.state = (int)e.more;
-				return;
-			}
-			if (e.kind == kStored + kCounters - 1) {
-				h.to = e.cycle;
-				return;
-			}
-		}
-	}
-
 	void compare(int n, Hart &h, int64_t cycle)
 	{
-		const char *names[] = {"EPC", "MPCI", "MPCX", "KPC", "IOPC", "RPC", "SPC", "OPC"};
 		for (int i = 0; i < kCounters; i++) {
-			uint64_t expected = h.counters[i];
-			if (h.to > h.from && h.then[i] != h.counters[i])
-				expected += (int64_t)(h.then[i] - h.counters[i]) / ((h.to - h.from) / STEP) * ((cycle - h.from) / STEP);
+			uint64_t expected = h.expected(i, cycle);
 			uint64_t found = get(unit.p_counters, (n * kCounters + i) * WIDTH, WIDTH);
 			if (WIDTH < 64)
 				expected &= (1ull << WIDTH % 64) - 1;
 			if (found != expected)
-				differs(n, cycle, names[i], expected, found);
+				differs(n, cycle, kNames[i], expected, found);
 		}
 		report.compared += kCounters;
 	}
@@ -281,7 +184,7 @@ struct Simulation {
 			// What the loading unit brings is counted from the next cycle on; up to then the old thread's counters are.
 			if (settled || begin >= h.to) {
 				if (!store || switching != n)
-					look_ahead(h, begin);
+					h.look_ahead(begin);
 			}
 			expect_state[n] = h.running && h.state >= 0 && !(store && switching == n);
 			bool lost = h.gap_at <= begin && begin < h.gap_end;

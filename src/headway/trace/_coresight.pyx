@@ -110,6 +110,20 @@ cdef class Deformatter:
         self.position += size
         return found
 
+    def save(self):
+        """Return the state between two calls of `feed`, in values that JSON has."""
+        return [self.rest.hex(), self.position, self.current, self.first, self.offsets]
+
+    def load(self, list state not None):
+        """Go on where `save` was called. Raises ValueError, TypeError, IndexError or OverflowError if it is no state."""
+        cdef int i
+        rest, self.position, self.current, self.first, offsets = state
+        self.rest = bytes.fromhex(rest)
+        for i in range(IDS + 1):
+            self.offsets[i] = offsets[i]
+        if len(self.rest) >= FRAME or not 0 <= self.current <= UNKNOWN or not -1 <= self.first < IDS:
+            raise ValueError("frame")
+
     cdef bint made(self, int stream) noexcept:
         """Return whether pieces are made of the stream."""
         return stream != UNKNOWN and (self.only == ANY or self.only == stream)
@@ -216,6 +230,20 @@ cdef class StreamPlaces:
                 self.offsets, self.positions = self.offsets[::2], self.positions[::2]
                 self.every *= 2
 
+    def save(self):
+        """Return the places as bytes that `load` takes."""
+        return array("Q", (self.every, self.seen)).tobytes() + self.offsets.tobytes() + self.positions.tobytes()
+
+    def load(self, bytes saved not None):
+        """Take over places that `save` returned. Raises ValueError for other bytes."""
+        found = array("Q")
+        found.frombytes(saved)
+        half = len(found) // 2
+        if len(found) < 4 or len(found) % 2 or half > self.most + 1 or not found[0]:
+            raise ValueError("places")
+        self.every, self.seen = found[0], found[1]
+        self.offsets, self.positions = found[2:half + 1], found[half + 1:]
+
     def span(self, start, end):
         """Return the span of bytes of the buffer in which the stream's bytes ``start`` to ``end`` lie."""
         first = self.positions[max(bisect_right(self.offsets, start) - 1, 0)]
@@ -271,6 +299,24 @@ cdef class Probe:
                     self.take(byte, found)
             self.position += 1
         return found
+
+    def save(self):
+        """As of `Deformatter`."""
+        frame = PyBytes_FromStringAndSize(<char*>self.frame, FRAME).hex()
+        state = [self.position, self.aligned, frame, self.filled, self.began, self.recent, self.half, self.half_at]
+        return [*state, self.deformatter.save()]
+
+    def load(self, list state not None):
+        """As of `Deformatter`."""
+        cdef bytes frame
+        (
+            self.position, self.aligned, text, self.filled, self.began, self.recent, self.half, self.half_at, frames
+        ) = state
+        frame = bytes.fromhex(text)
+        if len(frame) != FRAME or not 0 <= self.filled < FRAME or self.filled & 1 or not -1 <= self.half <= 255:
+            raise ValueError("frame")
+        memcpy(self.frame, <const char*>frame, FRAME)
+        self.deformatter.load(frames)
 
     cdef uint32_t recent_half(self):
         return <uint32_t>self.frame[0] << 8 | self.frame[1]

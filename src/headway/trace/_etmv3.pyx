@@ -108,6 +108,15 @@ cdef class Parser(StreamParser):
         n = self.simple_packet(data, size, p)
         return n if n or h == 0x6E or h == 0x3C else self.data_packet(data, size, p)
 
+    cdef list own(self):
+        return [self.address, self.time, self.isa, self.alternate, self.timed]
+
+    cdef int load_own(self, list state) except -1:
+        self.address, self.time, self.isa, self.alternate, self.timed = state
+        if self.isa > JAZELLE:
+            raise ValueError("instruction set")
+        return 0
+
     cdef int timestamp(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         # Every byte has a continuation bit, except the last possible one, all of whose bits are data.
         cdef int n, i, most = self.time_bytes

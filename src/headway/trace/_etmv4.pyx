@@ -140,6 +140,19 @@ cdef class Parser(StreamParser):
             self.remember(p)
         return n
 
+    cdef list own(self):
+        cdef int i
+        return [self.places, [self.sets[i] for i in range(3)], self.time, self.threshold, self.timed]
+
+    cdef int load_own(self, list state) except -1:
+        cdef int i
+        places, sets, self.time, self.threshold, self.timed = state
+        for i in range(3):
+            self.places[i], self.sets[i] = places[i], sets[i]
+            if self.sets[i] > 1:
+                raise ValueError("instruction set")
+        return 0
+
     cdef void remember(self, Packet* p) noexcept nogil:
         """Complete the address of a packet, and keep it as the newest."""
         if p.bits == 64:

@@ -10,6 +10,7 @@ Source: ARM IHI 0064, chapters 2, 5 and 6; ARM DDI 0487, D5 (ETE).
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
 from headway.trace._etmv4 cimport HAS_THREAD, MISPREDICT, WIDE, WITH_CONTEXT
 from headway.trace._packets cimport (
@@ -262,6 +263,33 @@ cdef class Etmv4Flow(WaypointFlow):
     cdef int contradict(self, uint64_t index) except -1:
         self.bound = self.must = False
         self.walk.contradict(index)
+        return 0
+
+    # States
+
+    cdef list own(self):
+        cdef size_t i
+        kept = [self.elements[self.oldest + i] for i in range(self.count)]
+        return [
+            kept, self.depth, self.unseen, self.synchronised, self.waiting_address, self.informed, self.wide,
+            self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception,
+        ]
+
+    cdef int load_own(self, list state) except -1:
+        cdef Packet none
+        cdef Element* element
+        cdef Element one
+        (
+            kept, self.depth, self.unseen, self.synchronised, self.waiting_address, self.informed, self.wide,
+            self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception,
+        ) = state
+        if len(kept) > MOST + self.deepest:
+            raise ValueError("elements")
+        memset(&none, 0, sizeof(none))
+        for values in kept:
+            one = values
+            element = self.keep(&none)
+            element[0] = one
         return 0
 
     # What elements do

@@ -16,17 +16,18 @@ span.
 Source: ARM IHI 0014Q, sections 4.4 and 7.3.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memmove
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memmove
 
 from headway.trace._etmv3 cimport Atom, atoms_of
 from headway.trace._packets cimport (
-    ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, PROGRESS, SWITCH, SYNC, THUMB, THUMBEE,
-    TIMESTAMP, Packet, Packets,
+    ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, JAZELLE, NOISE, PROGRESS, SWITCH, SYNC, THUMB,
+    THUMBEE, TIMESTAMP, Packet, Packets,
 )
 from headway.trace._program cimport (
-    ABSENT, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
+    ABSENT, AWAITING, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
     code_at, step,
 )
 from headway.trace._records cimport (
@@ -90,7 +91,7 @@ cdef class Flow(RecordWriter):
         self.regain = Regain(self.seen)
         self.counted, self.broadcast = cycle_accurate, branch_broadcast
         self.through_overflow, self.threads, self.confined = counted_through_overflow, threads, confined
-        self.items = <Item*>malloc((MAX_ATOMS + 32) * sizeof(Item))
+        self.items = <Item*>calloc(MAX_ATOMS + 32, sizeof(Item))
         self.gap.open, self.gap.why, self.searching = True, UNSYNCHRONISED, True
         if self.items == NULL:
             raise MemoryError
@@ -474,3 +475,58 @@ cdef class Flow(RecordWriter):
                 self.used -= 1
                 return 0
         return 0
+
+    # States
+
+    def remember(self):
+        """Begin to keep what `history` returns. This must come first."""
+        self.seen.logs = True
+
+    @property
+    def remembers(self):
+        """Whether `history` is complete; it is given up when it becomes too long."""
+        return self.seen.logs
+
+    def history(self):
+        """Return, as bytes, what all states that were saved have in common."""
+        return self.seen.history()
+
+    def save(self):
+        """Return the state between two calls of `feed`, in values that JSON has."""
+        cdef bytes items = PyBytes_FromStringAndSize(<const char*>self.items, self.count * sizeof(Item))
+        return [
+            self.saved(), self.regain.saved(), self.seen.logged, items.hex(), self.place, self.begun, self.headed,
+            self.aligned, self.doubted, self.bits, self.base, self.suspect, self.mistaken, self.isa, self.partly,
+            self.outside, self.end, self.stretches, self.contradictions, self.left, self.visited,
+        ]
+
+    def load(self, list state not None, bytes history not None):
+        """Go on where `save` was called. ``history``: that of the flow whose state it is, as it was then or later.
+
+        Raises ValueError, TypeError, KeyError, IndexError or OverflowError if it is no state of such a flow.
+        """
+        cdef bytes items
+        cdef size_t i
+        cdef Item* item
+        (
+            rows, regain, logged, text, self.place, self.begun, self.headed, self.aligned, self.doubted, self.bits,
+            self.base, self.suspect, self.mistaken, self.isa, self.partly, self.outside, self.end, self.stretches,
+            self.contradictions, self.left, self.visited,
+        ) = state
+        items = bytes.fromhex(text)
+        if (
+            len(items) % sizeof(Item) or len(items) >= MAX_ATOMS * sizeof(Item) or self.bits > 32 or self.isa > JAZELLE
+            or self.place.isa > JAZELLE or self.place.known > AWAITING
+        ):
+            raise ValueError("items or place")
+        memcpy(self.items, <const char*>items, len(items))
+        self.count, self.atoms = len(items) // sizeof(Item), 0
+        for i in range(self.count):
+            item = &self.items[i]
+            if item.sort > TIME or item.sort == INSTRUCTION and item.executed > 1:
+                raise ValueError("item")
+            item.calls = False
+            self.atoms += item.sort == INSTRUCTION
+        self.restore(rows)
+        self.regain.restore(regain)
+        self.seen.restore(history, logged)

@@ -83,6 +83,8 @@ cdef class StreamParser:
     cdef int context_bytes      # of a context ID in a packet of ETMv3 or PTM; 0: there is none
     cdef bint machines          # such packets have VMIDs
     cdef Packets parse(self, const uint8_t* data, size_t size, bint last)
+    cdef list own(self)
+    cdef int load_own(self, list state) except -1
     cdef Packets take(self, bytes data, bint last)
     cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil
     cdef int simple_packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil

@@ -164,3 +164,23 @@ cdef class StreamParser:
             if p != NULL:
                 found.data = p
         return found
+
+    cdef list own(self):
+        """Return the state that only this protocol has, in values that JSON has."""
+        return []
+
+    cdef int load_own(self, list state) except -1:
+        """Go on from such a state. Raises ValueError, TypeError or OverflowError if it is none."""
+        return 0
+
+    def save(self):
+        """Return the state between two calls of `feed`, in values that JSON has."""
+        return [self.position, self.zeros, self.based, self.rest.hex(), self.own()]
+
+    def load(self, list state not None):
+        """Go on where `save` was called. Raises ValueError, TypeError or OverflowError if it is no such state."""
+        self.position, self.zeros, self.based, rest, own = state
+        self.rest = bytes.fromhex(rest)
+        if len(self.rest) > self.longest or self.zeros > self.position:
+            raise ValueError("bytes")
+        self.load_own(own)

@@ -52,11 +52,20 @@ cdef class InstructionTable:
     cdef Code* code(self, uint64_t address, uint8_t isa) except NULL
     cdef int find(self, uint64_t address, uint8_t isa, Code* found) except -1
     cdef int grow(self) except -1
+    cdef int add(self, Code* code) except -1
 
 @cython.final
 cdef class Seen(InstructionTable):
     cdef InstructionTable program
+    cdef Code* log             # what happened to the table, in order; `explored` is set where that became true of a key,
+    cdef size_t logged, room   # and the key is 0 where the table was emptied
+    cdef bint logs             # a log is kept
     cdef Code* count_ahead(self, uint64_t address, uint8_t isa) except NULL
+    cdef int note(self, uint64_t key, Code* code, bint explored) except -1
+    cdef int explored(self, Code* code) except -1
+    cdef int mark(self, uint64_t key) except -1
+    cdef bytes history(self)
+    cdef int restore(self, bytes history, size_t logged) except -1
 
 cdef inline uint64_t key_of(uint64_t address, uint8_t isa) noexcept nogil:
     """Return the key of an instruction. Addresses of A64 are multiples of 4, so the keys of all sets differ."""

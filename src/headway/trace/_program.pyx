@@ -6,10 +6,22 @@ other streams have reached.
 """
 
 cimport cython
-from libc.stdlib cimport calloc, free
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
 
 DEF CACHED = 1 << 20
-DEF AHEAD = 64    # the most instructions that are counted ahead
+DEF AHEAD = 64         # the most instructions that are counted ahead
+DEF LOGGED = 1 << 20   # the most entries of a log
+
+
+cdef bint sound(Code* code) noexcept nogil:
+    """Return whether an instruction that was read from a file is one that the flow can follow."""
+    if code.branching == ABSENT:
+        return code.size <= 4
+    return (code.size == 2 or code.size == 4) and code.branching <= RETURNS and code.conditional <= 1 and (
+        code.target_isa <= A64 and code.block <= 8
+    )
 
 
 cdef class InstructionTable:
@@ -73,6 +85,45 @@ cdef class InstructionTable:
         free(before)
         return 0
 
+    cdef int add(self, Code* code) except -1:
+        """Add an instruction that was read from a file, unless it is there. Raises ValueError if it cannot be one."""
+        cdef uint64_t key = code.key
+        cdef size_t at
+        if not key or not sound(code):
+            raise ValueError("instruction")
+        if self.entries * 2 >= self.capacity:
+            self.grow()
+        at = slot_of(key, self.capacity)
+        while self.table[at].key:
+            if self.table[at].key == key:
+                return 0
+            at = at + 1 & (self.capacity - 1)
+        self.table[at] = code[0]
+        self.table[at].explored = self.table[at].ahead = self.table[at].halves = 0
+        self.entries += 1
+        return 0
+
+    def save(self):
+        """Return the instructions that have been found, as bytes that `load` takes."""
+        cdef size_t i, n = 0
+        cdef bytes found = PyBytes_FromStringAndSize(NULL, self.entries * sizeof(Code))
+        cdef Code* out = <Code*><char*>found
+        for i in range(self.capacity):
+            if self.table[i].key:
+                out[n] = self.table[i]
+                n += 1
+        return found
+
+    def load(self, bytes found not None):
+        """Add instructions that `save` returned. Raises ValueError for other bytes."""
+        cdef size_t i
+        cdef Code code
+        if len(found) % sizeof(Code) or len(found) > CACHED * sizeof(Code):
+            raise ValueError("instructions")
+        for i in range(len(found) // sizeof(Code)):
+            memcpy(&code, <const char*>found + i * sizeof(Code), sizeof(Code))
+            self.add(&code)
+
 
 @cython.final
 cdef class Seen(InstructionTable):
@@ -82,8 +133,74 @@ cdef class Seen(InstructionTable):
         super().__init__(None, program.spans)
         self.program = program
 
+    def __dealloc__(self):
+        free(self.log)
+
     cdef int find(self, uint64_t address, uint8_t isa, Code* found) except -1:
         found[0] = self.program.code(address, isa)[0]
+        if self.logs:
+            self.note(key_of(address, isa), found, False)
+        return 0
+
+    cdef int grow(self) except -1:
+        cdef Code none
+        memset(&none, 0, sizeof(none))
+        if self.logs and self.capacity >= CACHED:
+            self.note(0, &none, False)
+        return InstructionTable.grow(self)
+
+    cdef int note(self, uint64_t key, Code* code, bint explored) except -1:
+        """Add to the log. A log that is full is given up."""
+        cdef Code* grown
+        if self.logged == LOGGED:
+            self.logs = False
+            return 0
+        if self.logged == self.room:
+            self.room = self.room * 2 if self.room else 1024
+            grown = <Code*>realloc(self.log, self.room * sizeof(Code))
+            if grown == NULL:
+                raise MemoryError
+            self.log = grown
+        self.log[self.logged] = code[0]
+        self.log[self.logged].key, self.log[self.logged].explored = key, explored
+        self.logged += 1
+        return 0
+
+    cdef int explored(self, Code* code) except -1:
+        """Mark an instruction as explored."""
+        code.explored = 1
+        if self.logs:
+            self.note(code.key, code, True)
+        return 0
+
+    cdef bytes history(self):
+        """Return the log."""
+        return PyBytes_FromStringAndSize(<const char*>self.log, self.logged * sizeof(Code))
+
+    cdef int restore(self, bytes history, size_t logged) except -1:
+        """Make the table, which is empty, what it was after so many entries of a log. Raises ValueError for others."""
+        cdef size_t i
+        cdef Code code
+        if len(history) % sizeof(Code) or logged > len(history) // sizeof(Code):
+            raise ValueError("log")
+        for i in range(logged):
+            memcpy(&code, <const char*>history + i * sizeof(Code), sizeof(Code))
+            if not code.key:
+                if self.capacity < CACHED or self.entries * 2 < self.capacity:
+                    raise ValueError("log")
+                InstructionTable.grow(self)
+            elif code.explored:
+                self.mark(code.key)
+            else:
+                self.add(&code)
+        return 0
+
+    cdef int mark(self, uint64_t key) except -1:
+        cdef size_t at = slot_of(key, self.capacity)
+        while self.table[at].key and self.table[at].key != key:
+            at = at + 1 & (self.capacity - 1)
+        if self.table[at].key:
+            self.table[at].explored = 1
         return 0
 
     cdef Code* count_ahead(self, uint64_t address, uint8_t isa) except NULL:

@@ -72,6 +72,15 @@ cdef class Parser(StreamParser):
             return self.timestamp(data, size, p)
         return self.simple_packet(data, size, p)
 
+    cdef list own(self):
+        return [self.address, self.time, self.isa, self.timed]
+
+    cdef int load_own(self, list state) except -1:
+        self.address, self.time, self.isa, self.timed = state
+        if self.isa > JAZELLE:
+            raise ValueError("instruction set")
+        return 0
+
     cdef int locate(self, const uint8_t* data, size_t size, Packet* p, int* information) noexcept nogil:
         """Read an address of up to 5 bytes. Return its bytes; 0 if there is none; -1 if data ends in it.
 

@@ -61,6 +61,8 @@ cdef class RecordWriter:
     cdef int begin_gap(self, uint8_t why, uint64_t index, bint joins) except -1
     cdef int close_gap(self, uint64_t end) except -1
     cdef void lose_time(self) noexcept
+    cdef list saved(self)
+    cdef int restore(self, list state) except -1
 
 cdef inline Row* add_row(RecordWriter writer, uint8_t sort, uint64_t index) except NULL:
     """Add a row at the cycle that has been reached."""

@@ -252,6 +252,25 @@ cdef class Records:
             found.append((epoch, begin, end))
         return found
 
+    def first_at(self, int64_t epoch, uint64_t end, int64_t of, uint64_t cycle):
+        """Return (place, epoch, end): where the first record is that ends at or after a cycle of the epoch ``of``.
+
+        That is the one that was in progress at the cycle; place -1: there is none here. ``epoch`` and ``end`` are as
+        of `reaches`, and those returned are for the records that follow.
+        """
+        cdef Py_ssize_t i
+        cdef Row* r
+        cdef uint64_t begin
+        for i in range(self.size):
+            r = &self.data[i]
+            if r.sort != INSTRUCTION and r.sort != GAP or not r.counted:
+                continue
+            begin = end if r.epoch == epoch else 0
+            epoch, end = r.epoch, r.cycle
+            if epoch == of and (begin < cycle <= end or not cycle and not begin):
+                return i, epoch, end
+        return -1, epoch, end
+
     def timestamps(self):
         """Return the `Timestamp` records."""
         cdef Py_ssize_t i
@@ -410,3 +429,29 @@ cdef class RecordWriter:
         if self.cycle:
             self.epoch += 1
             self.cycle = 0
+
+    cdef list saved(self):
+        """Return the state in values that JSON has."""
+        cdef bytes rows = PyBytes_FromStringAndSize(<const char*>self.rows, self.used * sizeof(Row))
+        return [self.cycle, self.pending, self.epoch, self.thread, self.gap, rows.hex()]
+
+    cdef int restore(self, list state) except -1:
+        """Take over a state that `saved` returned. Raises ValueError, TypeError, KeyError or OverflowError for another."""
+        cdef bytes rows
+        cdef size_t i, used
+        cdef Row* row
+        self.cycle, self.pending, self.epoch, self.thread, self.gap, text = state
+        rows = bytes.fromhex(text)
+        used = len(rows) // sizeof(Row)
+        if len(rows) % sizeof(Row) or self.gap.why > COUNTED:
+            raise ValueError("rows or gap")
+        while self.room < used:
+            self.grow()
+        memcpy(self.rows, <const char*>rows, len(rows))
+        for i in range(used):
+            row = &self.rows[i]
+            if row.sort > TAKEN or row.executed > UNTRACED or row.why > COUNTED or row.size > 8:
+                raise ValueError("row")
+            row.counted = row.counted != 0
+        self.used = used
+        return 0

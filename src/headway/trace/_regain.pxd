@@ -49,3 +49,5 @@ cdef class Regain:
     cdef int explore_around(self, Stretch* s) except -1
     cdef int explore(self, uint32_t address, uint8_t isa) except -1
     cdef int sweep(self, uint32_t address, uint8_t isa) except -1
+    cdef list saved(self)
+    cdef int restore(self, list state) except -1

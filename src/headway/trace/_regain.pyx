@@ -336,7 +336,7 @@ cdef class Regain:
                     return 0
                 if code.explored or code.branching == ABSENT:
                     break
-                code.explored = 1
+                self.seen.explored(code)
                 if code.branching == DIRECT:
                     ahead[waiting], isas[waiting] = code.target, code.target_isa
                     waiting += 1
@@ -353,4 +353,24 @@ cdef class Regain:
         while at < end and self.spend(COSTS):
             code_at(self.seen, at, isa)
             at += 2 if isa == THUMB else 4
+        return 0
+
+    cdef list saved(self):
+        """Return the state, without `seen`, in values that JSON has."""
+        return [
+            self.credit, self.budget, self.searching, self.exhausted, self.searches, self.given_up, self.trusted,
+            self.returns, self.calls,
+        ]
+
+    cdef int restore(self, list state) except -1:
+        """Take over a state that `saved` returned. Raises ValueError, TypeError, IndexError or OverflowError for another."""
+        cdef size_t i
+        (
+            self.credit, self.budget, self.searching, self.exhausted, self.searches, self.given_up, self.trusted,
+            returns, self.calls,
+        ) = state
+        for i in range(CALLS):
+            self.returns[i] = returns[i]
+        if self.credit > CREDIT or self.budget > BUDGET:
+            raise ValueError("budget")
         return 0

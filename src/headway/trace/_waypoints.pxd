@@ -52,6 +52,8 @@ cdef class Walk(RecordWriter):
     cdef int go_back(self, uint64_t index) except -1
     cdef int stamp(self, uint64_t time, uint64_t index) except -1
     cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1
+    cdef list state(self)
+    cdef int take_over(self, list state) except -1
 
 cdef class WaypointFlow:
     cdef Walk walk
@@ -62,3 +64,5 @@ cdef class WaypointFlow:
     cdef int packet(self, Packet* p) except -1
     cdef int forget(self, uint8_t why, uint64_t index) except -1
     cdef int conclude(self) except -1
+    cdef list own(self)
+    cdef int load_own(self, list state) except -1

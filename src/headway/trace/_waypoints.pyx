@@ -387,6 +387,33 @@ cdef class Walk:
         row.address, row.thread, row.size = address, number, not known
         return 0
 
+    # States
+
+    cdef list state(self):
+        """Return the state in values that JSON has."""
+        return [
+            self.saved(), self.place, self.returns, self.calls, self.top, self.links, self.link, self.first, self.trial,
+            self.mark, self.proved, self.before, self.began, self.stretches, self.contradictions,
+        ]
+
+    cdef int take_over(self, list state) except -1:
+        """Go on from a state. Raises ValueError, TypeError, KeyError, IndexError or OverflowError if it is none."""
+        cdef size_t i
+        (
+            rows, self.place, returns, self.calls, self.top, self.links, self.link, self.first, self.trial, self.mark,
+            self.proved, self.before, self.began, self.stretches, self.contradictions,
+        ) = state
+        for i in range(RETURN_STACK):
+            self.returns[i] = returns[i]
+        self.restore(rows)
+        if (
+            self.place.known > AWAITING or self.place.isa > A64 or self.calls > RETURN_STACK or self.top >= RETURN_STACK
+            or self.trial and self.mark > self.used or self.before.why > COUNTED
+        ):
+            raise ValueError("walk")
+        self.first = min(self.first, self.used)
+        return 0
+
 
 cdef class WaypointFlow:
     """The flow of one stream through its program; each protocol has its own `packet`."""
@@ -469,3 +496,36 @@ cdef class WaypointFlow:
         """Report that bytes are missing here (after the parser's own ``lost``)."""
         if self.aligned:
             self.forget(DAMAGE, index)
+
+    # States
+
+    cdef list own(self):
+        """Return the state that only this protocol has, in values that JSON has."""
+        return []
+
+    cdef int load_own(self, list state) except -1:
+        """Go on from such a state."""
+        return 0
+
+    def remember(self):
+        """As of `_flow.Flow`; nothing needs to be kept."""
+
+    @property
+    def remembers(self):
+        """As of `_flow.Flow`."""
+        return True
+
+    def history(self):
+        """Return, as bytes, what all states that were saved have in common: the instructions of the program."""
+        return self.walk.program.save()
+
+    def save(self):
+        """Return the state while none are `waiting`, in values that JSON has."""
+        return [self.walk.state(), self.aligned, self.end, self.own()]
+
+    def load(self, list state not None, bytes history not None):
+        """As of `_flow.Flow`."""
+        walk, self.aligned, self.end, own = state
+        self.walk.program.load(history)
+        self.walk.take_over(walk)
+        self.load_own(own)

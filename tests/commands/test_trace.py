@@ -227,7 +227,10 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "either --cycle" in refused("at", folder)
     assert "name it with --stream" in refused("at", folder, "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere")
+    assert "is not there" in refused("at", tmp_path / "nowhere", "--cycle", "5")
+    assert "is not there" in refused("decode", tmp_path / "nowhere", "--thread", "5")
     assert "neither a trace" in refused("decode", folder / "trace.bin")
+    assert "E-Trace" in refused("decode", folder / "trace.bin")
     assert "it has no snapshot.ini" in refused("decode", tmp_path)
 
 

@@ -36,11 +36,11 @@ def answers(path: str) -> bool:
         found = stream.read(len(MAGIC))
     if found == MAGIC:
         return True
-    what = (
-        "is neither a trace of the machine (.hwt), perf.data, Intel PT nor a snapshot folder" if found else "is empty"
-    )
+    kinds = "a trace of the machine (.hwt), perf.data, Intel PT, E-Trace (.toml)"
+    what = f"is neither {kinds} nor a snapshot folder" if found else "is empty"
     raise HeadwayError(
-        f"{path!a} {what}: give what headway machine run --trace or perf record wrote, or a folder with a snapshot.ini"
+        f"{path!a} {what}: give what headway machine run --trace or perf record wrote, a TOML file that describes "
+        "E-Trace, or a folder with a snapshot.ini"
     )
 
 

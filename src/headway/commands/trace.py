@@ -14,6 +14,7 @@ from headway.cli import captures, etrace_traces, host_traces, machine_traces, tr
 from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import WholeNumber
+from headway.errors import HeadwayError
 from headway.extras import need
 
 if TYPE_CHECKING:
@@ -42,10 +43,17 @@ def command() -> None:
     """
 
 
+def _there(context: click.Context, parameter: click.Parameter, path: str) -> str:
+    """Refuse a path at which there is nothing, before any option is looked at that depends on what is there."""
+    if path and not os.path.lexists(path):
+        raise HeadwayError(f"{path!a} is not there: give a trace file, or a folder with a snapshot.ini")
+    return path
+
+
 def _shared(function: Any) -> Any:
     for option in reversed(
         (
-            click.argument("path", metavar="PATH"),
+            click.argument("path", metavar="PATH", callback=_there),
             click.option(
                 "--image",
                 "images",
@@ -254,7 +262,7 @@ def _at(
 
 
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", callback=_there)
 @click.option("--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="Program that ran.")
 @click.option(
     "--stream", "ids", multiple=True, type=WholeNumber(), metavar="ID", help="Export only this stream, or core."

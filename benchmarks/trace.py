@@ -48,7 +48,8 @@ OTHERS = {
 Decoded = dict[int, list[tuple[int, int]]]
 
 
-def _capture() -> Path | None:
+def tc2_capture() -> Path | None:
+    """Return the folder of the capture TC2, if it is there."""
     places = [Path(os.environ.get("HEADWAY_SHARED", "")), Path(__file__).parents[2] / "shared"]
     return next(
         (place / "data" / "tc2" for place in places if (place / "data" / "tc2" / "snapshot.ini").is_file()), None
@@ -349,7 +350,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--places", type=int, default=100, help="damage the captures of other protocols so often")
     chosen = parser.parse_args(arguments)
     print("\n## Instruction traces\n")
-    folder = _capture()
+    folder = tc2_capture()
     if folder is None:
         print("Not measured: data/tc2 is neither in $HEADWAY_SHARED nor in ../shared.")
         return

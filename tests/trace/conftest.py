@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,12 @@ def tc2() -> Path:
         if (found := folder / "data" / "tc2" / "snapshot.ini").is_file():
             return found.parent
     pytest.skip("needs the capture data/tc2, in ../shared or in $HEADWAY_SHARED")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder in which indices of captures are kept, which is not that of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder

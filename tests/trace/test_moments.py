@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from tests.trace.snapshots import STREAM, write
 
 from headway.commands.trace import command
 from headway.errors import HeadwayError
-from headway.trace import decode
+from headway.trace import moments, stream_index
 from headway.trace.alignment import fit
 from headway.trace.decode import Capture, Stream
+from headway.trace.index_files import IndexFolder
 from headway.trace.moments import Index
 from headway.trace.records import Gap, Instruction, Timestamp
 
@@ -44,16 +46,24 @@ def by_looking_at_all(stream: Stream, time: float | None, cycle: int | None) -> 
 def test_the_index_finds_what_looking_through_all_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
 ) -> None:
-    monkeypatch.setattr(decode, "_CHUNK", 16 * data.draw(st.integers(1, 8)))
+    monkeypatch.setattr(stream_index, "_PIECE", data.draw(st.integers(1, 200)))
+    monkeypatch.setattr(stream_index, "_RECORDS", data.draw(st.integers(1, 50)))
+    monkeypatch.setattr(moments, "_SMALL", 0)
+    shutil.rmtree(tmp_path / "index", ignore_errors=True)
     trace = bytearray(STREAM * 3)
     for _ in range(data.draw(st.integers(0, 6))):
         at = data.draw(st.integers(0, len(trace) - 1))
         trace[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     try:
         stream = Capture.open(str(write(tmp_path, frames([(0x10, bytes(trace))])))).streams[0x10]
-        index = Index([stream])
+        folder = IndexFolder(tmp_path / "index")
+        index = Index([stream], folder)
     except HeadwayError:
         return
+    assert folder.read("0x10")
+    if data.draw(st.booleans()):  # as another command finds it
+        stream = Capture.open(str(tmp_path)).streams[0x10]
+        index = Index([stream], folder)
     for cycle in data.draw(st.lists(st.integers(0, 4000), min_size=5, max_size=20)):
         try:
             (moment,) = index.at_cycle(0x10, cycle)

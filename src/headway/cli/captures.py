@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.progress_bar import progress_bar
 from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
@@ -170,20 +172,45 @@ def at(
     path: str, images: Sequence[str], ids: Sequence[int], style: str, *, cycle: int | None, time: int | None
 ) -> None:
     """Print what every core was executing at a cycle of one stream, or at a time of the common clock, in ticks."""
-    from headway.trace.moments import Index
+    from headway.trace.decode import Capture, snapshot_at
+    from headway.trace.index_files import IndexFolder
+    from headway.trace.moments import Index, contents_in, keep_contents
 
-    capture, _ = _open(path, images, ids, follow=False)
-    streams = capture.chosen(() if time is None else ids)
-    for stream in streams:
-        stream.check_image()
-    index = Index(streams)
-    if cycle is not None:
-        moments = index.at_cycle(ids[0], cycle)
-    else:
-        assert time is not None
-        moments = index.at_time(time)
+    snapshot = snapshot_at(path)
+    folder = IndexFolder.of(snapshot, images)
+    known = contents_in(folder)
+    capture = Capture(snapshot, images, known)
+    if known is None:
+        for stream in capture.chosen(ids):
+            stream.check()
+        keep_contents(folder, capture)
+    with _indexing() as told:
+        index = Index(capture.chosen(() if time is None else ids), folder, told)
+        if cycle is not None:
+            moments = index.at_cycle(ids[0], cycle)
+        else:
+            assert time is not None
+            moments = index.at_time(time)
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
     _write(capture, columns, [_moment_row(moment) for moment in moments], style)
+
+
+@contextmanager
+def _indexing() -> Iterator[Callable[[Stream, int], None]]:
+    """Yield what shows how far the indexing of a stream is, if it takes long."""
+    bar = progress_bar(1.0)
+
+    def told(stream: Stream, taken: int) -> None:
+        if bar is not None and bar.due:
+            size = sum(path.stat().st_size for path in stream.source.buffer.paths)
+            share = min(taken / size, 1.0) if size else 1.0
+            bar.show(f"indexing stream {stream.id:#x} (only once): {100 * share:.0f} %", share)
+
+    try:
+        yield told
+    finally:
+        if bar is not None:
+            bar.hide()
 
 
 def _moment_row(moment: StreamMoment) -> Sequence[Any]:

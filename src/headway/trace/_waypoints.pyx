@@ -390,10 +390,10 @@ cdef class Walk:
     # States
 
     cdef list state(self):
-        """Return the state in values that JSON has."""
+        """Return the state, which is every attribute that packets change, in values that JSON has."""
         return [
             self.saved(), self.place, self.returns, self.calls, self.top, self.links, self.link, self.first, self.trial,
-            self.mark, self.proved, self.before, self.began, self.stretches, self.contradictions,
+            self.mark, self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange,
         ]
 
     cdef int take_over(self, list state) except -1:
@@ -401,7 +401,7 @@ cdef class Walk:
         cdef size_t i
         (
             rows, self.place, returns, self.calls, self.top, self.links, self.link, self.first, self.trial, self.mark,
-            self.proved, self.before, self.began, self.stretches, self.contradictions,
+            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange,
         ) = state
         for i in range(RETURN_STACK):
             self.returns[i] = returns[i]

@@ -16,9 +16,11 @@ are many lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from .records import Timestamp
 
@@ -50,8 +52,7 @@ class Unplaced:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampLine:
+class TimestampLine(NamedTuple):
     """A line of timestamps between which no time was lost. ``height`` is in ticks, at cycle 0."""
 
     first: int
@@ -64,35 +65,26 @@ class Fit:
     """The mapping of a stream's cycles to the common time.
 
     ``rate``: cycles per tick. ``residuals``: for each timestamp that was used, its distance from its line in cycles.
-    ``outliers``: the number of timestamps that were left out. ``lines``: the lines of each epoch, in order.
+    ``outliers``: the number of timestamps that were left out. ``lines``: the lines of each epoch, in order. ``worst``:
+    the largest residual, in cycles. ``longest``: the cycles of the longest line. ``span``: the first and the last
+    common time for which there are timestamps, in ticks.
     """
 
     rate: float | None
     residuals: tuple[float, ...]
     outliers: int
-    lines: dict[int, tuple[TimestampLine, ...]]
+    lines: Mapping[int, Sequence[TimestampLine]]
+    worst: float | None = None
+    longest: int = 0
+    span: tuple[float, float] | None = None
 
-    @property
-    def worst(self) -> float | None:
-        """The largest residual, in cycles."""
-        return max(map(abs, self.residuals), default=None)
-
-    @property
-    def span(self) -> tuple[float, float] | None:
-        """The first and the last common time for which there are timestamps, in ticks."""
-        if self.rate is None:
-            return None
-        lines = [line for found in self.lines.values() for line in found]
-        starts = (line.height + line.first / self.rate for line in lines)
-        return min(starts), max(line.height + line.last / self.rate for line in lines)
-
-    def _line(self, epoch: int, cycle: float) -> TimestampLine | None:
+    def line(self, epoch: int, cycle: float) -> TimestampLine | None:
         """Return the line to which a cycle belongs. The first and the last line of an epoch extend to its ends."""
         lines = self.lines.get(epoch, ())
-        for number, line in enumerate(lines):
-            if (number == 0 or line.first <= cycle) and (number == len(lines) - 1 or cycle <= line.last):
-                return line
-        return None
+        if not lines:
+            return None
+        number = min(bisect_left(lines, cycle, key=lambda line: line.last), len(lines) - 1)
+        return lines[number] if number == 0 or lines[number].first <= cycle else None
 
     def moment(self, epoch: int, cycle: int | None) -> AlignedTime | Unplaced:
         """Return the common time of a cycle, or why it has none."""
@@ -100,23 +92,26 @@ class Fit:
             return Unplaced("the trace counts no cycles")
         if self.rate is None:
             return Unplaced("too few timestamps to know the cycles per tick")
-        line = self._line(epoch, cycle)
+        line = self.line(epoch, cycle)
         if line is None:
             return Unplaced("no timestamp between two losses of time")
         beyond = max(line.first - cycle, cycle - line.last, 0)
         width = max((self.worst or 0.0) / self.rate, 1.0)
-        longest = max(some.last - some.first for found in self.lines.values() for some in found)
-        grown = beyond * 2 * width / longest if longest else 0.0
+        grown = beyond * 2 * width / self.longest if self.longest else 0.0
         return AlignedTime(line.height + cycle / self.rate, width + grown)
 
     def cycle(self, time: float, epoch: int) -> float | None:
         """Return the cycle of the epoch at a common time; None if it is not known."""
         if self.rate is None:
             return None
-        for line in self.lines.get(epoch, ()):
-            cycle = (time - line.height) * self.rate
-            if self._line(epoch, cycle) is line:
+        lines = self.lines.get(epoch, ())
+        before: int | None = None
+        for number, (first, last, height) in enumerate(lines, 1):
+            cycle = (time - height) * self.rate
+            # A cycle at which two lines meet belongs to the first of them.
+            if (before is None or (first <= cycle and cycle > before)) and (number == len(lines) or cycle <= last):
                 return cycle
+            before = last
         return None
 
 
@@ -139,7 +134,16 @@ def fit(timestamps: Iterable[Timestamp]) -> Fit:
             residuals += [cycle - (time - height) * rate for cycle, time in part]
             of_epoch.append(TimestampLine(part[0][0], part[-1][0], height))
         lines[epoch] = tuple(of_epoch)
-    return Fit(rate, tuple(residuals), len(points) - len(residuals), lines)
+    every = [line for of_epoch in lines.values() for line in of_epoch]
+    return Fit(
+        rate,
+        tuple(residuals),
+        len(points) - len(residuals),
+        lines,
+        max(map(abs, residuals), default=None),
+        max(line.last - line.first for line in every),
+        (min(line.height + line.first / rate for line in every), max(line.height + line.last / rate for line in every)),
+    )
 
 
 def _thinned(timestamps: Iterable[Timestamp]) -> list[tuple[int, int, int]]:

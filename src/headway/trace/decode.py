@@ -5,12 +5,12 @@ Files are read in chunks, so that memory does not grow with the trace. Each stre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from headway.errors import HeadwayError, SelectionError
 from headway.values import shown
@@ -27,7 +27,17 @@ from .packets import PacketKind
 from .records import Record, Timestamp, Why
 from .snapshot import CapturedBuffer, Setting, Source, Style, TraceSnapshot
 
-__all__ = ["CSV_COLUMNS", "Capture", "Stream", "StreamPlaces", "StreamStatistics", "StreamTotals"]
+__all__ = [
+    "CSV_COLUMNS",
+    "Capture",
+    "Contents",
+    "Decoding",
+    "Stream",
+    "StreamPlaces",
+    "StreamStatistics",
+    "StreamTotals",
+    "snapshot_at",
+]
 
 CSV_COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
 """The columns of `Stream.csv`."""
@@ -122,24 +132,27 @@ class Stream:
         self.id: int = source.session << _SESSION | source.stream
         """The trace ID; above its 7 bits and one of zero, the number of the session."""
         self.setting: Setting = source.setting
-        self.places = StreamPlaces()
-        self.begins = False
+        self._reader = BufferReader(source)
+
+    @property
+    def places(self) -> StreamPlaces:
+        """The places of the bytes that were read last."""
+        return self._reader.places
+
+    @property
+    def begins(self) -> bool:
         """Whether the stream begins within the buffer, after others. Nothing is then missing before its first byte."""
+        return self._reader.begins
 
     def pieces(self) -> Iterator[bytes | int]:
         """Yield the stream's bytes; a number stands where bytes are missing."""
-        deformatter = _deformatter(self.source.buffer, self.source.stream)
-        self.places, self.begins = StreamPlaces(), False
-        for chunk in _chunks(self.source.buffer):
-            if not self.source.buffer.formatted:
-                yield chunk
-                continue
-            found = deformatter.feed(chunk)
-            self.begins = deformatter.first not in (-1, 0, self.source.stream)
-            for _, data, places in found:
-                if data:
-                    self.places.add(places)
-                yield data or places[0]
+        self._reader = reader = BufferReader(self.source)
+        for chunk in self.chunks():
+            yield from reader.pieces(chunk)
+
+    def chunks(self, size: int = 0, start: int = 0) -> Iterator[bytes]:
+        """Yield the buffer's bytes from byte ``start`` on, in chunks of at most ``size`` bytes (0: as usual)."""
+        return _chunks(self.source.buffer, size or _CHUNK, start)
 
     def packets(self) -> Iterator[Packets]:
         """Yield the stream's packets in blocks."""
@@ -163,6 +176,15 @@ class Stream:
         """Yield the stream's records in blocks. Raises HeadwayError if there is no image."""
         yield from self._decode(self._flow(confined=self._trial.confined))
 
+    @property
+    def confined(self) -> bool:
+        """Whether the thread is taken never to be traced outside the program, as the begin of the stream shows."""
+        return self._trial.confined
+
+    def decoding(self, *, confined: bool) -> Decoding:
+        """Return a pass over the stream that has not begun. Raises HeadwayError if there is no image."""
+        return Decoding(self, self._flow(confined=confined))
+
     @cached_property
     def _trial(self) -> _Trial:
         flow, totals = self._flow(confined=False), Totals()
@@ -184,26 +206,13 @@ class Stream:
         self, flow: Flow | WaypointFlow, most: int | None = None, *, count: _PacketCount | None = None
     ) -> Iterator[Records]:
         """Yield the records of the stream, or of about its first ``most`` bytes, in blocks, and count packets."""
-        parser = self.setting.parser()
-        for piece in self.pieces():
-            size = 0 if isinstance(piece, int) else len(piece)
-            packets = parser.lost() if isinstance(piece, int) else parser.feed(piece)
-            if count is not None:
-                count.add(size, packets)
-            if self.begins and size:
-                flow.begins()
-            yield from _followed(flow, packets)
-            if isinstance(piece, int):
-                flow.lost(piece)
-            if most is not None:
-                most -= size
-                if most <= 0:
-                    break
-        packets = parser.finish()
-        if count is not None:
-            count.add(0, packets)
-        yield from _followed(flow, packets)
-        yield flow.finish()
+        decoding = Decoding(self, flow, count)
+        self._reader = decoding.reader
+        for chunk in self.chunks():
+            yield from decoding.feed(chunk, most)
+            if most is not None and decoding.size >= most:
+                break
+        yield from decoding.finish()
 
     def totals(self) -> tuple[StreamStatistics, StreamTotals]:
         """Return what is in the stream, and what it becomes, in one pass. Raises HeadwayError if there is no image."""
@@ -264,15 +273,104 @@ class Stream:
             )
 
 
+class BufferReader:
+    """A reader of one source's bytes in its buffer, which notes their places. Its state can be saved, without these."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.places = source, StreamPlaces()
+        self._deformatter = _deformatter(source.buffer, source.stream)
+
+    @property
+    def begins(self) -> bool:
+        """Whether the stream begins within the buffer, after others. Nothing is then missing before its first byte."""
+        return self._deformatter.first not in (-1, 0, self._source.stream)
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes | int]:
+        """Yield the stream's bytes in the next chunk of the buffer; a number stands where bytes are missing."""
+        if not self._source.buffer.formatted:
+            yield chunk
+            return
+        for _, data, places in self._deformatter.feed(chunk):
+            if data:
+                self.places.add(places)
+            yield data or places[0]
+
+    def save(self) -> list[Any]:
+        """Return the state between two chunks."""
+        return self._deformatter.save()
+
+    def load(self, state: list[Any]) -> None:
+        """Go on where `save` was called. Raises ValueError, TypeError, IndexError or OverflowError if it is none."""
+        self._deformatter.load(state)
+
+
+class Decoding:
+    """A pass over a stream, from its buffer to its records. Its state between two chunks can be saved.
+
+    ``taken`` is the number of bytes of the buffer so far, ``size`` that of the stream.
+    """
+
+    def __init__(self, stream: Stream, flow: Flow | WaypointFlow, count: _PacketCount | None = None) -> None:
+        self.flow, self.reader = flow, BufferReader(stream.source)
+        self._parser = stream.setting.parser()
+        self._count = count
+        self.taken = self.size = 0
+
+    def feed(self, chunk: bytes, most: int | None = None) -> Iterator[Records]:
+        """Yield the records that the next chunk of the buffer completes; stop after ``most`` bytes of the stream."""
+        self.taken += len(chunk)
+        for piece in self.reader.pieces(chunk):
+            size = 0 if isinstance(piece, int) else len(piece)
+            packets = self._parser.lost() if isinstance(piece, int) else self._parser.feed(piece)
+            if self._count is not None:
+                self._count.add(size, packets)
+            if size and self.reader.begins:
+                self.flow.begins()
+            yield from _followed(self.flow, packets)
+            if isinstance(piece, int):
+                self.flow.lost(piece)
+            self.size += size
+            if most is not None and self.size >= most:
+                return
+
+    def finish(self) -> Iterator[Records]:
+        """Yield the records that are left at the end."""
+        packets = self._parser.finish()
+        if self._count is not None:
+            self._count.add(0, packets)
+        yield from _followed(self.flow, packets)
+        yield self.flow.finish()
+
+    def save(self) -> list[Any]:
+        """Return the state, in values that JSON has. All records before it must have been taken."""
+        return [self.taken, self.reader.save(), self._parser.save(), self.flow.save()]
+
+    def load(self, state: list[Any], history: bytes) -> None:
+        """Go on where `save` was called. ``history`` is that of the flow.
+
+        Raises ValueError, TypeError, KeyError, IndexError or OverflowError if it is no state of such a pass.
+        """
+        taken, reader, parser, flow = state
+        if type(taken) is not int or taken < 0:
+            raise ValueError(taken)
+        self.taken = taken
+        self.reader.load(reader)
+        self._parser.load(parser)
+        self.flow.load(flow, history)
+
+
 class Capture:
     """A snapshot and its streams. ``left_out`` says what of it is not decoded, and why."""
 
-    def __init__(self, snapshot: TraceSnapshot, images: Iterable[str] = ()) -> None:
+    def __init__(
+        self, snapshot: TraceSnapshot, images: Iterable[str] = (), contents: Mapping[str, Contents] | None = None
+    ) -> None:
+        """Open the streams of a snapshot. ``contents`` of its buffers by name, if known. Raises HeadwayError."""
         images = tuple(images)
         self.snapshot = snapshot
         self.streams: dict[int, Stream] = {}
         buffers = {source.buffer.name: source.buffer for source in snapshot.sources}
-        contents = {name: _contents(buffer) for name, buffer in buffers.items()}
+        self.contents = contents = contents or {name: _contents(buffer) for name, buffer in buffers.items()}
         cores: dict[str | None, tuple[TracedImage, InstructionTable]] = {}
         silent, notes = list[str](), list[str]()
         self.others: dict[int, str] = {}
@@ -314,9 +412,7 @@ class Capture:
     @classmethod
     def open(cls, path: str, images: Iterable[str] = ()) -> Capture:
         """Open a snapshot folder, or raise HeadwayError. ``images`` replace the memory dumps of the snapshot."""
-        if not path:
-            raise HeadwayError("the name of the trace is empty: give a snapshot folder, or a .hwt file")
-        return cls(TraceSnapshot.open(Path(path)), images)
+        return cls(snapshot_at(path), images)
 
     def _image(self, core: str | None, images: tuple[str, ...]) -> TracedImage:
         image = TracedImage()
@@ -340,6 +436,13 @@ class Capture:
         return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
 
 
+def snapshot_at(path: str) -> TraceSnapshot:
+    """Read what a snapshot folder says. Raises HeadwayError."""
+    if not path:
+        raise HeadwayError("the name of the trace is empty: give a snapshot folder, or a .hwt file")
+    return TraceSnapshot.open(Path(path))
+
+
 def _followed(flow: Flow | WaypointFlow, packets: Packets) -> Iterator[Records]:
     """Yield the records of the packets, in blocks that are not large however much the packets stand for."""
     yield flow.feed(packets)
@@ -347,7 +450,7 @@ def _followed(flow: Flow | WaypointFlow, packets: Packets) -> Iterator[Records]:
         yield flow.more()
 
 
-def _chunks(buffer: CapturedBuffer) -> Iterator[bytes]:
+def _chunks(buffer: CapturedBuffer, size: int, start: int = 0) -> Iterator[bytes]:
     with ExitStack() as stack:
         for path in buffer.paths:
             stream: BinaryIO
@@ -357,34 +460,38 @@ def _chunks(buffer: CapturedBuffer) -> Iterator[bytes]:
                         f"{str(path)!a} is not a file: the snapshot's buffer {shown(buffer.name)} should be there"
                     )
                 stream = stack.enter_context(path.open("rb"))
-                while chunk := stream.read(_CHUNK):
+                if start:
+                    length = path.stat().st_size
+                    stream.seek(min(start, length))
+                    start -= min(start, length)
+                while chunk := stream.read(size):
                     yield chunk
             except OSError as error:
                 raise HeadwayError(f"{str(path)!a} cannot be read ({error.strerror})") from None
 
 
 @dataclass(frozen=True, slots=True)
-class _Contents:
+class Contents:
     """The number of bytes of each trace ID in a buffer, and a sentence if the buffer holds no trace."""
 
     sizes: dict[int, int]
     problem: str = ""
 
 
-def _contents(buffer: CapturedBuffer) -> _Contents:
+def _contents(buffer: CapturedBuffer) -> Contents:
     deformatter, total = _deformatter(buffer, _NO_STREAM), 0
-    for chunk in _chunks(buffer):
+    for chunk in _chunks(buffer, _CHUNK):
         total += len(chunk)
         if buffer.formatted:
             deformatter.feed(chunk)
     sizes = deformatter.sizes
     words = ", ".join(ascii(str(path)) for path in buffer.paths)
     if not total:
-        return _Contents(sizes, f"{words} is empty: there is no trace in it")
+        return Contents(sizes, f"{words} is empty: there is no trace in it")
     if buffer.formatted and not any(sizes.get(number) for number in range(1, 0x70)):
         what = "is shorter than one frame of 16 bytes" if total < _FRAME else "has no frames with trace"
-        return _Contents(sizes, f"{words} {what}: it is not CoreSight trace, or was cut off")
-    return _Contents(sizes)
+        return Contents(sizes, f"{words} {what}: it is not CoreSight trace, or was cut off")
+    return Contents(sizes)
 
 
 def _deformatter(buffer: CapturedBuffer, stream: int | None) -> Deformatter | Probe:

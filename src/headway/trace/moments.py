@@ -1,24 +1,29 @@
 """What every stream of a capture was executing at one moment.
 
-A first pass over each stream finds its fit to the common time, and the span of cycles of each block of its records. An
-answer looks only at the records of one block; the blocks before it are decoded, but their records are not looked at.
+Each stream has an index (`stream_index`), which one pass over it makes. An answer needs only a small part of the stream
+again. The indices of a capture are kept in files, so that only the first look at it makes the passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import TypeGuard
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from headway.errors import HeadwayError
 
 from . import alignment
-from .alignment import Fit
-from .decode import Stream
-from .records import Gap, Instruction, Record, Timestamp
+from .decode import Capture, Contents, Stream
+from .index_files import UNSOUND, Built, IndexFolder, Kept
+from .records import Gap, Instruction
+from .stream_index import StreamIndex, build
 
-__all__ = ["Index", "StreamMoment"]
+__all__ = ["Index", "StreamMoment", "contents_in", "keep_contents"]
+
+_SMALL = 1 << 16
+"""The largest number of bytes of a capture whose index is not kept."""
+_CONTENTS = "contents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,106 +41,129 @@ class StreamMoment:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """The cycles, without the first, of those records of a block that are in one epoch."""
+class Index:
+    """The moments of streams. ``folder`` is where the indices of their capture are kept; None: nowhere.
 
-    block: int
-    epoch: int
-    begin: int
-    end: int
+    ``told`` is called from time to time while a stream is indexed, with that stream and how many bytes of its buffer
+    are done. Raises HeadwayError if a stream that has no index in the folder has no program, or another one.
+    """
 
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        folder: IndexFolder | None = None,
+        told: Callable[[Stream, int], None] = lambda stream, taken: None,
+    ) -> None:
+        self._folder, self._told = folder, told
+        self._streams = {stream.id: self._index(stream) for stream in streams}
 
-@dataclass(slots=True)
-class _Indexed:
-    stream: Stream
-    reaches: list[_Reach] = field(default_factory=list)
-    fit: Fit = field(init=False)
+    def _index(self, stream: Stream) -> StreamIndex:
+        kept = self._folder.read(_name(stream)) if self._folder is not None else None
+        if kept is not None:
+            try:
+                return StreamIndex(stream, kept)
+            except UNSOUND:
+                pass
+        return self._built(stream)
 
-    def __post_init__(self) -> None:
-        self.fit = alignment.fit(self._timestamps())
+    def _built(self, stream: Stream) -> StreamIndex:
+        stream.check_image()
+        built = build(stream, lambda taken: self._told(stream, taken))
+        if self._folder is not None and sum(path.stat().st_size for path in stream.source.buffer.paths) > _SMALL:
+            self._folder.write(_name(stream), built)
+        return StreamIndex(stream, built)
 
-    def _timestamps(self) -> Iterator[Timestamp]:
-        """Yield the stream's timestamps; on the way, note the cycles that its blocks reach."""
-        end, epoch = 0, -1
-        for number, block in enumerate(self.stream.blocks()):
-            yield from block.timestamps()
-            for epoch, begin, end in block.reaches(epoch, end):  # noqa: B020 - they go on from block to block
-                self.reaches.append(_Reach(number, epoch, begin, end))
+    def last(self, stream: int) -> int:
+        """Return the last cycle of a stream before its first loss of time."""
+        return self._streams[stream].last
 
     @property
-    def last(self) -> int:
-        """The last cycle of the first epoch."""
-        return max((reach.end for reach in self.reaches if reach.epoch == 0), default=0)
-
-    def covers(self, time: float) -> bool:
-        """Return whether the stream has timestamps before and after the time."""
-        return self.fit.span is not None and self.fit.span[0] <= time <= self.fit.span[1]
-
-    def at(self, time: float | None, cycle: int | None) -> StreamMoment:
-        """Return the moment at a common time, at a cycle of the first epoch, or at both, which must be the same."""
-        if time is None and cycle is None:
-            return StreamMoment(self.stream, why="unknown.alignment")
-        for reach in self.reaches:
-            wanted: float | None = cycle if reach.epoch == 0 else None
-            if wanted is None and time is not None:
-                wanted = self.fit.cycle(time, reach.epoch)
-            if wanted is None or not _within(wanted, reach.begin, reach.end):
-                continue
-            when = self.fit.moment(reach.epoch, round(wanted))
-            found = self._record(reach, wanted)
-            if isinstance(when, alignment.AlignedTime):
-                return StreamMoment(self.stream, when.time, when.uncertainty, round(wanted), found)
-            return StreamMoment(self.stream, None, None, round(wanted), found)
-        why = "unknown.outside" if time is None or not self.covers(time) else "unknown.lost"
-        return StreamMoment(self.stream, time, why=why)
-
-    def _record(self, reach: _Reach, wanted: float) -> Instruction | Gap | None:
-        """Return the first record that ends at or after the cycle, which is the one that was in progress at it."""
-        begin = reach.begin
-        block: Iterable[Record] = next(islice(self.stream.blocks(), reach.block, None))
-        for record in block:
-            if not _placed(record) or record.epoch != reach.epoch:
-                continue
-            assert record.cycle is not None
-            if _within(wanted, begin, record.cycle):
-                return record
-            begin = record.cycle
-        return None
-
-
-class Index:
-    """The moments of all streams, indexed in one pass over each stream and then found quickly."""
-
-    def __init__(self, streams: Sequence[Stream]) -> None:
-        self._streams = [_Indexed(stream) for stream in streams]
+    def span(self) -> tuple[float, float] | None:
+        """The first and the last common time, in ticks, for which there are timestamps."""
+        spans = [one.fit.span for one in self._streams.values() if one.fit.span]
+        return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
     def at_time(self, time: float) -> list[StreamMoment]:
         """Return the moment of every stream at a common time, in ticks. Raises HeadwayError if no stream covers it."""
-        if not any(one.covers(time) for one in self._streams):
-            spans = [one.fit.span for one in self._streams if one.fit.span]
-            if not spans:
+        if not any(_covers(one, time) for one in self._streams.values()):
+            if self.span is None:
                 raise HeadwayError("no stream has timestamps enough for a common time: give --cycle and --stream")
-            start, end = min(start for start, _ in spans), max(end for _, end in spans)
-            raise HeadwayError(f"the trace is from {start:.0f} to {end:.0f}: give a time in between")
-        return [one.at(time, None) for one in self._streams]
+            raise HeadwayError(f"the trace is from {self.span[0]:.0f} to {self.span[1]:.0f}: give a time in between")
+        return [self._at(number, time, None) for number in self._streams]
 
     def at_cycle(self, stream: int, cycle: int) -> list[StreamMoment]:
         """Return the moment of every stream at a cycle of ``stream`` in its first epoch.
 
         Raises HeadwayError if the cycle lies after the first loss of time, or after the end.
         """
-        (named,) = (one for one in self._streams if one.stream.id == stream)
+        named = self._streams[stream]
         if cycle > named.last:
             raise HeadwayError(f"stream {stream:#x} ends at cycle {named.last}: give an earlier one than {cycle}")
         place = named.fit.moment(0, cycle)
         time = place.time if isinstance(place, alignment.AlignedTime) else None
-        return [one.at(time, cycle if one is named else None) for one in self._streams]
+        return [self._at(number, time, cycle if number == stream else None) for number in self._streams]
+
+    def _at(self, number: int, time: float | None, cycle: int | None) -> StreamMoment:
+        try:
+            return _moment(self._streams[number], time, cycle)
+        except UNSOUND:  # the file is damaged
+            self._streams[number] = self._built(self._streams[number].stream)
+            return _moment(self._streams[number], time, cycle)
 
 
-def _placed(record: Record) -> TypeGuard[Instruction | Gap]:
-    return isinstance(record, Instruction | Gap) and record.cycle is not None
+def _name(stream: Stream) -> str:
+    return f"{stream.id:#x}"
 
 
-def _within(wanted: float, begin: int, end: int) -> bool:
-    return begin < wanted <= end or wanted == begin == 0
+def _covers(index: StreamIndex, time: float) -> bool:
+    """Return whether the stream has timestamps before and after the time."""
+    return index.fit.span is not None and index.fit.span[0] <= time <= index.fit.span[1]
+
+
+def _moment(index: StreamIndex, time: float | None, cycle: int | None) -> StreamMoment:
+    """Return the moment at a common time, at a cycle of the first epoch, or at both, which must be the same."""
+    stream, fit = index.stream, index.fit
+    if time is None and cycle is None:
+        return StreamMoment(stream, why="unknown.alignment")
+    reach, wanted = None, math.nan
+    if cycle is not None:
+        reach, wanted = index.reach_of_cycle(cycle), cycle
+    if reach is None and time is not None and (found := index.reach_of_time(time)) is not None:
+        reach, wanted = found
+    if reach is None:
+        why = "unknown.outside" if time is None or not _covers(index, time) else "unknown.lost"
+        return StreamMoment(stream, time, why=why)
+    record = index.record(reach, wanted)
+    when = fit.moment(reach.epoch, round(wanted))
+    if isinstance(when, alignment.AlignedTime):
+        return StreamMoment(stream, when.time, when.uncertainty, round(wanted), record)
+    return StreamMoment(stream, None, None, round(wanted), record)
+
+
+def contents_in(folder: IndexFolder) -> dict[str, Contents] | None:
+    """Return what is in the buffers of a capture, if the folder has it."""
+    kept = folder.read(_CONTENTS)
+    try:
+        return None if kept is None else {name: _contents(one) for name, one in _items(kept)}
+    except UNSOUND:
+        return None
+
+
+def keep_contents(folder: IndexFolder, capture: Capture) -> None:
+    """Write what is in the buffers of a capture into the folder, unless they are small."""
+    if sum(sum(one.sizes.values()) for one in capture.contents.values()) > _SMALL:
+        header = {
+            name: {"sizes": [*one.sizes.items()], "problem": one.problem} for name, one in capture.contents.items()
+        }
+        folder.write(_CONTENTS, Built({"buffers": header}, {}))
+
+
+def _items(kept: Kept) -> list[tuple[str, Any]]:
+    return list(dict(kept.header["buffers"]).items())
+
+
+def _contents(found: Any) -> Contents:
+    sizes, problem = found["sizes"], found["problem"]
+    if not isinstance(problem, str) or not all(type(one) is int for pair in sizes for one in pair):
+        raise TypeError(problem)
+    return Contents(dict(sizes), problem)

@@ -62,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         code, trace = Path(folder) / "code", Path(folder) / "once.pt"
         code.write_bytes(made.code)
-        trace.write_bytes(once)
+        trace.write_bytes(data)
         memory = ProcessMemory(Files())
         memory.add(Part(made.base, len(made.code), str(code), 0))
         image, found = Images().of(memory), 0
@@ -83,7 +83,7 @@ def main() -> None:
         for what, work, size, count in (
             ("packets, libipt alone", lambda: count_packets(memoryview(data), PtSetting()), len(data), None),
             ("records in memory", records, len(data), instructions * REPEATED),
-            ("trace decode --format csv", csv, len(once), instructions),
+            ("trace decode --format csv", csv, len(data), instructions * REPEATED),
         ):
             seconds = _best(work)
             speed = "" if count is None else f"{count / seconds / 1e6:.2f}"

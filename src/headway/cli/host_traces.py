@@ -6,13 +6,14 @@ A stream is a thread, where perf recorded which thread a processor had; otherwis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.views.rows import print_rows
+from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
     from headway.trace.alignment import Fit
@@ -86,9 +87,14 @@ def decode(
 ) -> None:
     """Print every instruction and every gap of the streams, each stream in order; ``begin`` and ``end`` are times."""
     from headway.trace.disassembly import Disassembler
+    from headway.trace.hosts import csv_lines
     from headway.trace.records import Instruction
 
     capture, streams = _open(path, images, ids)
+    if style == "csv" and not disassemble:
+        print_lines(COLUMNS, chain.from_iterable(csv_lines(stream, begin, end) for stream in streams))
+        _close(capture)
+        return
     engine = Disassembler(capture.isa) if disassemble else None
 
     def text(record: Instruction | Gap, memory: ProcessMemory) -> tuple[str, ...]:
@@ -107,7 +113,7 @@ def decode(
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
     """Print packets by kind, and with a program instructions, bits for each, and gaps by reason."""
-    from headway.trace.records import Gap, Instruction
+    from headway.trace._records import Totals
 
     capture, streams = _open(path, images, ids, follow=False)
     rows: list[Sequence[Any]] = []
@@ -120,20 +126,17 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
         ]
         if not stream.image.spans:
             continue
-        instructions, gaps = 0, dict[str, list[int | None]]()
-        for record, _ in _records(stream, None, None):
-            if isinstance(record, Instruction):
-                instructions += 1
-            elif isinstance(record, Gap):
-                gaps.setdefault(record.why.state, []).append(record.cycles)
+        totals = Totals()
+        for records, _ in stream.parts():
+            records.add_to(totals)
+        instructions = totals.instructions
         rows.append((name, "instructions", "instructions", instructions))
         density = round(found.size * 8 / instructions, 2) if instructions and stream.alone else None
         rows.append((name, "density", "bits per instruction", density))
-        for state, lengths in sorted(gaps.items()):
-            rows.append((name, f"gap.{state}", "gaps", len(lengths)))
-            known = [length for length in lengths if length is not None]
-            if len(known) == len(lengths):
-                rows.append((name, f"gap.{state}", "cycles", sum(known)))
+        for why, (gaps, cycles) in sorted(totals.by_reason.items(), key=lambda item: item[0].state):
+            rows.append((name, f"gap.{why.state}", "gaps", gaps))
+            if cycles is not None:
+                rows.append((name, f"gap.{why.state}", "cycles", cycles))
         rows += [(name, f"error.{what}", "errors", count) for what, count in sorted(stream.errors.items())]
     print_rows(("stream", "what", "unit", "value"), rows, style)
     _close(capture)

@@ -47,6 +47,12 @@ cdef inline Py_ssize_t put_bytes(char* at, bytes text) noexcept:
     return len(text)
 
 
+def csv_cell(text):
+    """Return a text as a cell of CSV, in UTF-8; characters that UTF-8 cannot hold become escapes."""
+    quoted = '"' + text.replace('"', '""') + '"' if any(one in text for one in ',"\r\n') else text
+    return quoted.encode("utf-8", "backslashreplace")
+
+
 cdef struct Named:
     uint64_t address
     const char* name   # of an object that `SymbolCells` holds; NULL: none is kept here
@@ -77,8 +83,7 @@ cdef class SymbolCells:
             name = self.symbol(address)
             cell = self.cells.get(name)
             if cell is None:
-                quoted = '"' + name.replace('"', '""') + '"' if any(one in name for one in ',"\r\n') else name
-                cell = self.cells[name] = quoted.encode("utf-8", "backslashreplace")
+                cell = self.cells[name] = csv_cell(name)
             found.address, found.name, found.length = address, <const char*>(<bytes>cell), len(cell)
         return found
 
@@ -276,11 +281,41 @@ cdef class Records:
         cdef Py_ssize_t i
         return [self[i] for i in range(self.size) if self.data[i].sort == TIME]
 
-    def csv(self, bytes stream, SymbolCells symbols not None, state):
+    def of_thread(self, thread, bint mine, bint within, judge):
+        """Return (records, mine, within): those of one thread (None: of all), without the times.
+
+        ``mine``: the last instruction before these was of the thread; what is no instruction belongs to the thread of
+        the one before. ``within``: the last time before these was one to take. ``judge(time)`` returns whether what
+        follows a time is taken; None: all is.
+        """
+        cdef Records found = Records()
+        cdef Py_ssize_t i
+        cdef Row* r
+        cdef bint every = thread is None, limited = judge is not None
+        cdef uint32_t number = 0 if every else thread
+        found.threads = self.threads
+        found.data = <Row*>malloc((self.size + 1) * sizeof(Row))
+        if found.data == NULL:
+            raise MemoryError
+        for i in range(self.size):
+            r = &self.data[i]
+            if r.sort == TIME:
+                if limited:
+                    within = judge(r.cycles)
+                continue
+            if r.sort == INSTRUCTION:
+                mine = every or self.threads and r.thread == number
+            if mine and within:
+                found.data[found.size] = r[0]
+                found.size += 1
+        return found, mine, within
+
+    def csv(self, bytes stream, SymbolCells symbols not None, state, *, bytes thread=b"", bint every_epoch=False):
         """Return lines with the columns stream, thread, cycle, cycles, address, size, state and symbol.
 
         They are those of instructions and gaps. ``state(why, start, end)`` returns the state of a gap in these bytes of
-        the stream.
+        the stream. ``thread``: the thread of gaps. ``every_epoch``: cycles are shown of all epochs, not of the first
+        alone.
         """
         cdef Py_ssize_t i, room = self.size * 64 + LINE, used = 0
         cdef char* out = <char*>malloc(room)
@@ -303,8 +338,8 @@ cdef class Records:
                     more = len(word)
                 else:
                     continue
-                if used + more + len(stream) + LINE > room:
-                    room = 2 * room + more + len(stream)
+                if used + more + len(stream) + len(thread) + LINE > room:
+                    room = 2 * room + more + len(stream) + len(thread)
                     larger = <char*>realloc(out, room)
                     if larger == NULL:
                         raise MemoryError
@@ -313,11 +348,13 @@ cdef class Records:
                 at += put_bytes(at, stream)
                 at[0] = c","
                 at += 1
-                if r.sort == INSTRUCTION and self.threads:
+                if r.sort == GAP:
+                    at += put_bytes(at, thread)
+                elif self.threads:
                     at += put_decimal(at, r.thread)
                 at[0] = c","
                 at += 1
-                if r.counted and not r.epoch:
+                if r.counted and (every_epoch or not r.epoch):
                     at += put_decimal(at, r.cycle)
                 at[0] = c","
                 at += 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from ._records import Records, SymbolCells, csv_cell
 from .alignment import Fit
 from .containers import PERF, kind_of
 from .edges import SliceEdges, Tracks
 from .host_moment import HostMoment
 from .memory import ProcessMemory
-from .records import Gap, Instruction, Record
+from .records import Gap, Instruction, Record, Why
 
-__all__ = ["HostCapture", "HostStream", "open_host", "write_slices"]
+__all__ = ["HostCapture", "HostStream", "csv_lines", "open_host", "write_slices"]
 
 
 class HostStatistics(Protocol):
@@ -49,7 +50,7 @@ class HostStream(Protocol):
     def bounds(self, begin: int | None, end: int | None) -> tuple[int, int]:
         """Return what `parts` takes for two times of the common clock."""
 
-    def parts(self, start: int = ..., end: int = ...) -> Iterator[tuple[Iterable[Record], ProcessMemory]]:
+    def parts(self, start: int = ..., end: int = ...) -> Iterator[tuple[Records, ProcessMemory]]:
         """Yield the records in blocks, each with the memory that they were executed in."""
 
     def records(self) -> Iterator[Record]:
@@ -103,6 +104,25 @@ def open_host(path: str, images: Sequence[str] = ()) -> HostCapture:
     from .pt.capture import PtCapture
 
     return PtCapture(path, images)
+
+
+def csv_lines(stream: HostStream, begin: int | None, end: int | None) -> Iterator[bytes]:
+    """Yield lines of CSV for the instructions and gaps of a stream between two times, in blocks.
+
+    The columns are those of `decode.CSV_COLUMNS`.
+    """
+    name = csv_cell(stream.label)
+    thread = b"" if stream.thread is None else str(stream.thread).encode()
+    memory: ProcessMemory | None = None
+    symbols = SymbolCells(lambda address: "")
+    for records, where in stream.parts(*stream.bounds(begin, end)):
+        if where is not memory:
+            memory, symbols = where, SymbolCells(where.symbol)
+        yield records.csv(name, symbols, _state, thread=thread, every_epoch=True)
+
+
+def _state(why: int, start: int, end: int) -> str:
+    return f"{Why(why).state}[{start}:{end}]"
 
 
 def write_slices(streams: Sequence[tuple[HostStream, Fit]], file: Tracks) -> list[str]:

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
 from headway.trace import etmv3, etmv4, ptm
-from headway.trace.hosts import HostCapture, open_host
+from headway.trace.hosts import HostCapture, csv_lines, open_host
 from headway.trace.perfdata.etm import processors_of
-from headway.trace.records import Instruction
+from headway.trace.records import Instruction, Record, Timestamp
 
 from ..encoding import frames
 from ..etmv4 import ON, START, atoms, context, long_address, timestamp
+from .lines import as_csv
 from .test_threads import headway
 from .writing import Writer
 
@@ -109,6 +110,26 @@ def test_each_thread_has_its_own_instructions(
     capture = open_host(path)
     for tid, addresses in executed.items():
         assert found_in(capture, tid) == addresses
+
+
+@given(st.integers(0, 1 << 20), st.integers(2, 6), st.booleans(), st.integers(0, 7), st.integers(0, 7))
+def test_parts_and_lines_are_the_records_between_two_timestamps(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, turns: int, raw: bool, begin: int, end: int
+) -> None:
+    path, executed = made(tmp_path_factory.mktemp("etm"), seed, turns, raw=raw)
+    capture = open_host(path)
+    for start, stop in ((None, None), (1000 * begin, 1000 * end)):
+        for tid in executed:
+            (stream,) = capture.chosen([tid])
+            wanted, time = list[Record](), 0
+            for record in stream.records():
+                if isinstance(record, Timestamp):
+                    time = record.time
+                elif start is None or start <= time < 1000 * end:
+                    wanted.append(record)
+            found = [(one, memory) for block, memory in stream.parts(*stream.bounds(start, stop)) for one in block]
+            assert [one for one, _ in found] == wanted
+            assert b"".join(csv_lines(stream, start, stop)).decode() == as_csv(stream, found)
 
 
 @pytest.mark.end_to_end

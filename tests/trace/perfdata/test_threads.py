@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError, SelectionError
-from headway.trace.hosts import open_host
+from headway.trace.hosts import csv_lines, open_host
 from headway.trace.perfdata.file import Feature
 from headway.trace.perfdata.recorded import Recorded
 from headway.trace.pt import library
@@ -25,6 +25,7 @@ from headway.trace.records import Gap, Instruction, Why
 from ..common import in_common
 from ..pt import Program, Walk, disable, enable, fup, program, synchronisation, tsc
 from ..test_pt import endless
+from .lines import as_csv
 from .writing import Writer, text
 
 pytestmark = [
@@ -261,6 +262,14 @@ def test_decode_prints_a_thread_with_its_instructions(tmp_path: Path) -> None:
     assert [(int(row["address"], 16), row["size"]) for row in rows if row["address"]] == made.executed[100]
     assert {row["thread"] for row in rows} == {100}
     assert all(row["instruction"] for row in rows if row["address"])
+
+
+@given(st.integers(0, 1 << 20), st.integers(2, 5))
+def test_lines_of_csv_are_the_records(tmp_path_factory: pytest.TempPathFactory, seed: int, turns: int) -> None:
+    capture = open_host(recording(tmp_path_factory.mktemp("pt"), seed, turns).path)
+    for stream in capture.chosen([]):
+        found = [(one, memory) for block, memory in stream.parts() for one in block]
+        assert b"".join(csv_lines(stream, None, None)).decode() == as_csv(stream, found)
 
 
 @pytest.mark.end_to_end

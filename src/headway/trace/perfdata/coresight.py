@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from headway.errors import HeadwayError
 from headway.trace._coresight import Deformatter
 from headway.trace._program import InstructionTable
+from headway.trace._records import Records
 from headway.trace._waypoints import WaypointFlow
 from headway.trace.code import Code
 from headway.trace.disassembly import A64, ARM
@@ -112,17 +114,17 @@ class EtmStream:
         spans = [(start, end) for start, end in self.image.spans if end <= 1 << 32]
         return InstructionTable(Code(self.image.read).look, spans)
 
-    def _all(self) -> Iterator[Record]:
-        """Yield the records of all units, one after the other."""
+    def _all(self) -> Iterator[Records]:
+        """Yield the records of all units, one after the other, in blocks."""
         for unit in self._units:
             parser = unit.processor.setting.parser()
             flow = unit.processor.setting.flow(self._table, confined=False)
             at = 0
 
-            def follow(packets: Any, flow: Any = flow) -> Iterator[Record]:
-                yield from flow.feed(packets)
+            def follow(packets: Any, flow: Any = flow) -> Iterator[Records]:
+                yield flow.feed(packets)
                 while isinstance(flow, WaypointFlow) and flow.waiting:
-                    yield from flow.more()
+                    yield flow.more()
 
             for piece, missing in unit.pieces():
                 if missing or isinstance(piece, int):
@@ -132,37 +134,33 @@ class EtmStream:
                     yield from follow(parser.feed(piece))
                     at += len(piece)
             yield from follow(parser.finish())
-            yield from flow.finish()
+            yield flow.finish()
 
     def records(self) -> Iterator[Record]:
         """Yield the stream's records one by one. Times of the common clock are in ns where that is known."""
         mine = True
-        for record in self._all():
+        for record in chain.from_iterable(self._all()):
             if isinstance(record, Timestamp):
-                time = record.time if self._ticks is None else self._ticks.nanoseconds(record.time)
-                yield Timestamp(time, record.cycle, record.epoch, record.index)
+                yield Timestamp(self._time(record.time), record.cycle, record.epoch, record.index)
                 continue
             if isinstance(record, Instruction):
                 mine = self.thread is None or record.thread == self.thread
             if mine:
                 yield record
 
-    def parts(self, start: int = 0, end: int = _ALWAYS) -> Iterator[tuple[Iterable[Record], ProcessMemory]]:
-        """Yield the records between two timestamps, with the memory that they were executed in."""
-        if start == 0 and end == _ALWAYS:
-            yield self.records(), self.image
-            return
-        time, kept = 0, list[Record]()
-        for record in self.records():
-            if isinstance(record, Timestamp):
-                time = record.time
-                if kept:
-                    yield kept, self.image
-                    kept = []
-            elif start <= time < end:
-                kept.append(record)
-        if kept:
-            yield kept, self.image
+    def _time(self, ticks: int) -> int:
+        """Return a timestamp of the trace as a time of the common clock."""
+        return ticks if self._ticks is None else self._ticks.nanoseconds(ticks)
+
+    def parts(self, start: int = 0, end: int = _ALWAYS) -> Iterator[tuple[Records, ProcessMemory]]:
+        """Yield the records between two timestamps in blocks, with the memory that they were executed in."""
+        mine, within = True, start <= 0 < end
+        limited = start != 0 or end != _ALWAYS
+        judge = (lambda ticks: start <= self._time(ticks) < end) if limited else None
+        for block in self._all():
+            found, mine, within = block.of_thread(self.thread, mine, within, judge)
+            if len(found):
+                yield found, self.image
 
     def at_time(self, time: int) -> HostMoment:
         """Return the last instruction before the first timestamp after a time, if there was a timestamp before."""

@@ -79,11 +79,33 @@ export interface TimelineFacts {
   rows: number;
   amounts: number;
   unplaced: number;
+  /** The lanes' time was read in steps of `width`: there are no transitions behind it. */
+  sampled: boolean;
   width: Figure;
   first: number[];
   until: number[];
   kinds: number[];
   edges: number[] | null;
+}
+
+/** What each processor's power was used for, in steps of `width`. */
+export interface PowerFacts {
+  width: number;
+  /** [name, words]; the first is that in which the processor runs. */
+  states: [string, string][];
+  /** For each state the time in each step (none: it never was in it), and the cycles of the processor's clock in the first. */
+  processors: { cpu: number; times: number[][]; cycles: number[] }[];
+}
+
+/** Each cycle of a window. States of a hart are runs of [state, cycles]; an instruction is [cycle, hart, address, place]. */
+export interface PipelineFacts {
+  core: number;
+  first: number;
+  cycles: number;
+  states: [string, number, string][];
+  harts: [number, [number, number][]][];
+  issued: [number, number, string, number][];
+  places: string[];
 }
 
 export interface Report {
@@ -115,6 +137,8 @@ export interface Report {
   advice: { who: string; text: string; command: string | null; undo: string | null }[];
   chains: { rows: ChainRow[]; time: Figure; more: { rows: number; time: Figure } } | null;
   timeline: TimelineFacts | null;
+  power: PowerFacts | null;
+  pipeline: PipelineFacts | null;
   missing: { timeline: string; chains: string; profile: string };
   remarks: string[];
   states: string[];

@@ -6,6 +6,8 @@ import { element, named, put } from "./dom";
 import { flames } from "./flames";
 import { grouped, withUnit } from "./format";
 import { InstantPanel } from "./instant";
+import { pipeline } from "./pipeline";
+import { power } from "./power";
 import { listen, showKeys } from "./keys";
 import { Payload } from "./packing";
 import { Store } from "./store";
@@ -98,11 +100,12 @@ async function main(): Promise<Page> {
   if (store.levels) {
     timeline = new Timeline(store);
     const panel = new InstantPanel(store, timeline);
-    place.append(element("h2", {}, "Timeline"), element("div", { class: "split" }, timeline.root, panel.root));
+    const heading = store.report.timeline?.sampled ? "Progress over time" : "Timeline";
+    place.append(element("h2", {}, heading), element("div", { class: "split" }, timeline.root, panel.root));
   } else if (store.report.missing.timeline) {
     place.append(element("h2", {}, "Timeline"), element("p", { class: "dim" }, `There is none: ${store.report.missing.timeline}.`));
   } else place.remove();
-  put(main, flames(store), processorsTable(store), advice(store), notes(store));
+  put(main, flames(store), processorsTable(store), power(store), pipeline(store), advice(store), notes(store));
   listen(store, timeline);
   if (timeline) await timeline.show(0, store.length);
   return { store, timeline };

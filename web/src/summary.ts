@@ -61,8 +61,10 @@ export function quality(store: Store): HTMLElement {
   chip("", `measuring cost ${time === null ? "an unknown time" : withUnit(time, report.time_unit) === "·" ? "0" : withUnit(time, report.time_unit)}`,
     events === null ? "" : `${grouped(events)} events`);
   if (report.timeline) {
-    const { rows, edges, width } = report.timeline;
-    if (edges && report.damaged) chip("limited", `${grouped(rows)} transitions are here, all that can be read`);
+    const { rows, edges, width, sampled } = report.timeline;
+    if (sampled) {
+      chip("", `progress in steps of ${withUnit(width, report.time_unit)} cycles`, "The counters were read once a step. A recording of the run has every transition.");
+    } else if (edges && report.damaged) chip("limited", `${grouped(rows)} transitions are here, all that can be read`);
     else if (edges) chip("good", `every one of ${grouped(rows)} transitions is here`);
     else chip("limited", `${grouped(rows)} transitions in buckets of ${withUnit(width, report.time_unit)}`,
       "There was no room for every one; headway at and headway query read the recording itself.");
@@ -80,9 +82,10 @@ export function notes(store: Store): HTMLElement {
   for (const [name, reason] of report.reasons) note(name, reason);
   for (const [name, part] of report.counted) note(name, `counted ${share(part)} of the time`);
   if (report.timeline) {
-    const { rows, amounts, unplaced, edges, width } = report.timeline;
+    const { rows, amounts, unplaced, edges, width, sampled } = report.timeline;
     const present = report.damaged ? "all that can be read" : "every one";
-    note("timeline", `${grouped(rows)} stretches, ${edges ? `${present} is in this page` : `in buckets of ${withUnit(width, report.time_unit)}`}; ` +
+    if (sampled) note("timeline", `the counters of all threads and processors, read every ${grouped(width)} cycles; what waited for memory is in it.`);
+    else note("timeline", `${grouped(rows)} stretches, ${edges ? `${present} is in this page` : `in buckets of ${withUnit(width, report.time_unit)}`}; ` +
       "they are as they were seen, with what measuring cost in them, which the ledger's figures are without.");
     if (amounts) note("without a place", `${grouped(amounts)} amounts (stolen time, parts of marked regions) are in the figures, and nowhere on the timeline.`);
     if (unplaced) note("without a lane", `${grouped(unplaced)} stretches are of threads and processors that the ledger does not have.`);

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headway.recording.queries.chains import Chain
     from headway.recording.reader import Recording
     from headway.views.html.document import Subject
+    from headway.views.html.sampled import PipelineWindow, Power, SampledTimeline
     from headway.views.html.timeline import PackedTimeline
 
 __all__ = ["html_option", "page_if", "page_to", "write_ledger_page", "write_recording_page"]
@@ -62,8 +63,11 @@ def write_ledger_page(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     advice: Sequence[Advice] = (),
+    timeline: SampledTimeline | None = None,
+    power: Power | None = None,
+    pipeline: PipelineWindow | None = None,
 ) -> None:
-    """Write the page of a ledger. It has no timeline, which needs a recording. Raises OSError as the stream does."""
+    """Write the page of a ledger. It has no transitions, which need a recording. Raises OSError as the stream does."""
     from headway.views.html.document import Subject
     from headway.views.html.page import write_page
 
@@ -73,9 +77,13 @@ def write_ledger_page(
         command=command,
         exit_status=exit_status,
         advice=advice,
-        no_timeline=f"it needs every transition: {recorder}, then headway report NAME.hw --html FILE",
+        no_timeline=""
+        if timeline is not None
+        else f"it needs every transition: {recorder}, then headway report NAME.hw --html FILE",
+        power=power,
+        pipeline=pipeline,
     )
-    write_page(stream, ledger, subject)
+    write_page(stream, ledger, subject, timeline=timeline)
 
 
 def write_recording_page(

@@ -187,6 +187,12 @@ def _is_file(name: str) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema; with --cpu headway schema cpu).")
 @html_option
 @click.option(
+    "--window",
+    type=click.IntRange(min=0),
+    metavar="CYCLE",
+    help="With --html: show each cycle of the busiest core from there on; otherwise of the later part of the run.",
+)
+@click.option(
     "--cpu", "processors", is_flag=True, help="Report the processors instead of the threads, as headway cpu does."
 )
 @click.option("--trace", "traced", metavar="FILE", help="Write the trace of every instruction to FILE (headway trace).")
@@ -223,6 +229,7 @@ def _run(
     output: str | None,
     as_json: bool,
     html: str | None,
+    window: int | None,
     processors: bool,
     traced: str | None,
     port: int | None,
@@ -261,8 +268,13 @@ def _run(
         _check_recording(output)
     if port is not None and (output is not None or traced is not None or max_cycles is not None):
         raise click.UsageError("--gdb stops and changes the run: leave out -o, --trace and --max-cycles")
+    if window is not None and (html is None or port is not None):
+        raise click.UsageError("--window is of the page of a run: give --html FILE, and no --gdb")
+    from headway.cli.machine_pages import observed
     from headway.machine.machine import Machine
+    from headway.machine.observer import Observer
 
+    observer = None if html is None or port is not None else Observer(window)
     stream = sys.stderr
     with page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
         line = None if quiet else progress_bar(max_cycles)
@@ -286,6 +298,7 @@ def _run(
                     stuck=lambda harts: _say_stuck(shown, harts),
                     trace=trace,
                     recording=output,
+                    observer=observer,
                     **streams,
                 )
         finally:
@@ -302,7 +315,8 @@ def _run(
             say(_summary(output, result))
         if page is not None:
             title, status = os.path.basename(name), result.exit_status
-            write_ledger_page(page, result.ledger, title=title, command=argv, exit_status=status)
+            seen = {} if observer is None else observed(observer, result)
+            write_ledger_page(page, result.ledger, title=title, command=argv, exit_status=status, **seen)
     if result.ended == "stopped":
         context.exit(128 + signal.SIGINT)
     if result.ended == "limit":

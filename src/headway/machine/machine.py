@@ -22,6 +22,7 @@ from .states import name_states
 
 if TYPE_CHECKING:
     from ._processor import MachineProcessor
+    from .observer import Observer
     from .recording import RunRecorder
 
 __all__ = ["Machine"]
@@ -54,6 +55,7 @@ class Machine:
         trace: BinaryIO | None = None,
         recording: str | os.PathLike[str] | None = None,
         signals: Callable[[bytes], object] | None = None,
+        observer: Observer | None = None,
     ) -> Result:
         """Run a program to its end, or for ``max_cycles`` ticks.
 
@@ -67,6 +69,7 @@ class Machine:
         units as a trace file (docs/trace-format.md); giving it switches them on. ``recording`` is the folder of a
         recording that is made of the run (docs/recordings.md); it must not exist. ``signals`` is called from
         time to time with what the cores told their progress units since the last call (``signals.pxd``).
+        ``observer`` takes progress over time, and each cycle of a window.
 
         Raises HeadwayError if the program cannot be run, if it makes a request of its host that makes no sense, or if
         the recording cannot be written.
@@ -84,9 +87,12 @@ class Machine:
         recorder = None
         if recording is not None:
             recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
-        run = Run(processor, config, image, names, Console(input, output, errors), arguments, traced, recorder, signals)
+        console = Console(input, output, errors)
+        run = Run(processor, config, image, names, console, arguments, traced, recorder, signals, observer)
         try:
             run.go(LATEST if max_cycles is None else max_cycles, progress, stuck)
+            if observer is not None:
+                observer.end(run)
             run.end_trace()
             if config.block.save:
                 _save(config.block.image, processor.block_image())

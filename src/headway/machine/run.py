@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from headway.errors import HeadwayError
 from headway.model import Ledger
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ._processor import MachineProcessor
     from .recording import RunRecorder
 
-__all__ = ["LATEST", "Progress", "Result", "Run", "SavedRun", "Stuck"]
+__all__ = ["LATEST", "Observing", "Progress", "Result", "Run", "SavedRun", "Stuck"]
 
 _STRETCH = 1 << 22
 """Ticks that are simulated in one call of the compiled processor."""
@@ -98,6 +98,23 @@ class SavedRun:
     ended: Ended
 
 
+class Observing(Protocol):
+    """What looks at a run while it goes on, between two instructions: `headway.machine.observer.Observer`."""
+
+    @property
+    def next(self) -> int:
+        """The tick at which it wants to look next."""
+        ...
+
+    def begin(self, run: Run) -> None:
+        """Take the run, which is at reset."""
+        ...
+
+    def look(self, run: Run) -> None:
+        """Look at the run, which is at the tick ``next``. It may let the run go on a little."""
+        ...
+
+
 class Run:
     """A run in progress: the processor, its host, and the output so far."""
 
@@ -112,11 +129,13 @@ class Run:
         traced: TraceFileWriter | None,
         recorder: RunRecorder | None,
         signals: Callable[[bytes], object] | None = None,
+        observer: Observing | None = None,
     ) -> None:
         self.processor, self.config, self.image = processor, config, image
         self._console = console
         self.names, self._traced, self._recorder, self._signals = names, traced, recorder, signals
         self._stretch = _STRETCH if signals is None else _STRETCH_OF_SIGNALS
+        self._observer = observer
         if signals is not None:
             processor.tell_signals()
         self._host = Host(
@@ -132,6 +151,8 @@ class Run:
         self._sent_hash = hashlib.sha256()
         self.ended: Ended = "limit"
         processor.start(image.entry, image.tohost)
+        if observer is not None:
+            observer.begin(self)
 
     @property
     def exit_status(self) -> int | None:
@@ -149,7 +170,10 @@ class Run:
         said = False
         looked = processor.now
         while True:
-            stop = processor.run(min(until, processor.now + self._stretch))
+            pause = min(until, processor.now + self._stretch)
+            if self._observer is not None:
+                pause = min(pause, self._observer.next)
+            stop = processor.run(pause)
             self._drain()
             if processor.now - looked >= _STRETCH:
                 looked = processor.now
@@ -175,6 +199,10 @@ class Run:
                 # The program ended before the UART sent its last bytes; the UART sends them without the processor.
                 self._sent(processor.untransmitted())
                 return False
+            if self._observer is not None and processor.now == self._observer.next:
+                self._observer.look(self)
+                if self.ended != "limit":
+                    return False
             if processor.now >= until:
                 return False
             if progress is not None and progress(processor.now, processor.instructions):

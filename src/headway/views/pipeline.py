@@ -10,9 +10,9 @@ from headway.model import Kind
 from .lines import Line
 from .palette import PALETTE
 
-__all__ = ["pipeline_lines"]
+__all__ = ["LETTERS", "pipeline_lines"]
 
-_LETTERS = {
+LETTERS = {
     "executed": ("I", Kind.EFFECTIVE, "an instruction issued"),
     "not_executed": ("n", Kind.EFFECTIVE, "a branch that was not taken"),
     "trap": ("T", Kind.KERNEL, "a trap"),
@@ -36,6 +36,7 @@ _LETTERS = {
     "stopped": ("h", Kind.WAIT, "held by a debugger"),
     "": ("?", Kind.UNKNOWN, "not known"),
 }
+"""For each state of a hart in a cycle: its letter, the kind whose colour it has, and words."""
 _MARK = 10
 """Cycles between two marks of the scale."""
 
@@ -64,7 +65,7 @@ def pipeline_lines(
     issues = sum(hart is not None for hart in slots)
     yield [(f"the slot was used in {issues:,} of {len(slots):,} cycles ({issues / max(len(slots), 1):.0%})", "")]
     counts = Counter(state for states in rows.values() for state in states)
-    for state, (letter, kind, words) in _LETTERS.items():
+    for state, (letter, kind, words) in LETTERS.items():
         if counts[state]:
             yield [("  ", ""), (letter, PALETTE[kind].on_dark), (f"  {counts[state]:>9,}  {words}", "")]
 
@@ -73,7 +74,7 @@ def _runs(states: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the letters of states, one piece for each run of one kind."""
     text, last = "", None
     for state in states:
-        letter, kind, _ = _LETTERS[state]
+        letter, kind, _ = LETTERS[state]
         if kind is not last and text:
             yield text, PALETTE[last].on_dark if last is not None else ""
             text = ""

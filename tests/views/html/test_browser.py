@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headway.advice import Advice
+from headway.cli.machine_pages import observed
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
 from headway.machine.machine import Machine
+from headway.machine.observer import Observer
 from headway.machine.programs import programs
 from headway.model import Behind, Cause, Cell, Durations, Kind, Ledger, Longest, Processor, Task, Thread, Window
 from headway.recording.format import part_name
@@ -508,6 +510,83 @@ def test_tasks_are_a_table_and_durations_share_a_scale(driver: Chrome, tmp_path:
     assert len({width for width, _ in pictures}) == 1
     places = sorted(place for _, bars in pictures for place in bars)
     assert [place // 6 for place in places] == [0, 4, 6, 8]
+    assert said(driver) == []
+
+
+@pytest.mark.parametrize("shape", [(1, 6, "strict"), (2, 3, "skip")], ids=str)
+def test_a_page_of_the_machine_shows_progress_over_time_power_and_each_cycle(
+    driver: Chrome, tmp_path: Path, shape: tuple[int, int, str]
+) -> None:
+    name = "six-threads"
+    cores, threads, issue = shape
+    config = programs()[name].config().with_values(cores=cores, threads=threads, issue=issue)
+    observer = Observer()
+    result = Machine(config).run(programs()[name].image(), observer=observer)
+    target = tmp_path / "machine.html"
+    with page_to(str(target)) as stream:
+        write_ledger_page(stream, result.ledger, title=name, **observed(observer, result))
+    load(driver, target)
+    assert until(driver, "document.querySelector('#timeline h2').innerText") == "Progress over time"
+    # Over all of the run, a lane has of each kind what the ledger has.
+    found = ask(
+        driver,
+        """
+        const { store } = await window.headway;
+        const kinds = store.report.kinds.length;
+        const whole = store.length;
+        return [...Array(store.threads + store.report.processors.length).keys()].map((lane) => {
+            const into = new Float32Array(kinds);
+            store.levels.shares(lane, 0, whole, 1, into, kinds);
+            return [...into];
+        });
+        """,
+    )
+    ledger = result.ledger
+    for row, one in zip(found, (*ledger.threads, *ledger.processors), strict=True):
+        times = ledger.times(one)
+        assert row == pytest.approx([times[kind] / result.cycles for kind in ORDER], abs=0.01)
+    rows = ask(
+        driver,
+        """
+        return [...document.querySelectorAll('#power tbody tr')].map((row) =>
+            [row.querySelector('th').innerText, ...[...row.querySelectorAll('.figure')].map((cell) => cell.innerText)]);
+        """,
+    )
+    assert [row[0] for row in rows] == [str(one.cpu) for one in ledger.processors]
+    halted = ["0" if one.states.get("idle.c1") is None else f"{one.states['idle.c1'].time / result.cycles:.1%}"
+              for one in ledger.processors]  # fmt: skip
+    assert [row[2] for row in rows] == [share.replace("%", " %") for share in halted]
+    window = observer.window
+    assert window is not None
+    text = until(driver, "document.querySelector('#pipeline').innerText")
+    assert f"Each cycle of core {window.core}" in text
+    assert f"the slot was used in {len(window.issued)} of {window.end - window.first} cycles" in text
+    one = next(each for each in window.issued if each.cycle < window.first + 100)
+    said_of = ask(
+        driver,
+        """
+        const [at, row] = given;
+        const canvas = document.querySelector('#pipeline canvas');
+        const { left, top } = canvas.getBoundingClientRect();
+        const [clientX, clientY] = [left + at * 9 + 4, top + 18 + row * 17 + 8];
+        canvas.dispatchEvent(new MouseEvent('mousemove', { clientX, clientY }));
+        return document.querySelector('#pipeline .detail').textContent;
+        """,
+        one.cycle - window.first,
+        list(window.harts).index(one.hart),
+    )
+    assert f"cycle {one.cycle:,}" in said_of
+    assert f"slot: hart {one.hart}, {one.address:#010x} {observer.names[one.address]}" in said_of
+    painted = ask(
+        driver,
+        """
+        return [...document.querySelectorAll('#power canvas, #pipeline canvas')].map((canvas) => {
+            const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            return new Set(new Uint32Array(data.buffer)).size;
+        });
+        """,
+    )
+    assert all(colours > 1 for colours in painted), "something is drawn"
     assert said(driver) == []
 
 

@@ -34,6 +34,7 @@ from headway.views.durations import PERCENTILES
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
 
+from .sampled import PipelineWindow, Power, SampledTimeline, pipeline_document, power_document
 from .words import QUALITIES, limits_of, overall, sentences
 
 if TYPE_CHECKING:
@@ -105,9 +106,13 @@ class Subject:
     """What was left out, and why; one clause each."""
     damaged: int = 0
     """The number of the recording's files that cannot be read."""
+    power: Power | None = None
+    """What the processors' power was used for, if it is known."""
+    pipeline: PipelineWindow | None = None
+    """Each cycle of a window, if it is known."""
 
 
-def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) -> Mapping[str, Any]:
+def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | SampledTimeline | None) -> Mapping[str, Any]:
     """Return the content of the page, except the rows, the buckets and the profile."""
     states = _Words()
     threads = _threads(ledger, states)
@@ -120,7 +125,11 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
         }
         for one in ledger.processors
     ]
-    laid = None if timeline is None else _timeline(timeline, states)
+    laid: Mapping[str, Any] | None = None
+    if isinstance(timeline, SampledTimeline):
+        laid = _sampled(timeline)
+    elif timeline is not None:
+        laid = _timeline(timeline, states)
     window, cost = ledger.window, ledger.overhead
     indices = overall(ledger)
     return {
@@ -160,6 +169,8 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | None) 
         "advice": [_advice(piece) for piece in subject.advice],
         "chains": _chains(subject),
         "timeline": laid,
+        "power": None if subject.power is None else power_document(subject.power),
+        "pipeline": None if subject.pipeline is None else pipeline_document(subject.pipeline),
         "missing": {
             "timeline": visible(subject.no_timeline, _TEXT),
             "chains": visible(subject.no_chains, _TEXT),
@@ -375,9 +386,26 @@ def _timeline(timeline: PackedTimeline, states: _Words) -> Mapping[str, Any]:
         "rows": timeline.rows,
         "amounts": timeline.amounts,
         "unplaced": timeline.unplaced,
+        "sampled": False,
         "width": _number(levels.width),
         "first": levels.first.tolist(),
         "until": levels.until.tolist(),
         "kinds": list(timeline.kinds),
         "edges": None if slices is None else list(slices.edges),
+    }
+
+
+def _sampled(timeline: SampledTimeline) -> Mapping[str, Any]:
+    return {
+        "length": _number(timeline.length),
+        "states": [],
+        "rows": 0,
+        "amounts": 0,
+        "unplaced": 0,
+        "sampled": True,
+        "width": _number(timeline.width),
+        "first": list(timeline.first),
+        "until": list(timeline.until),
+        "kinds": list(timeline.kinds),
+        "edges": None,
     }

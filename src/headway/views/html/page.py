@@ -20,6 +20,7 @@ from headway.views.printable import visible
 
 from .deflate import deflate
 from .document import Subject, document
+from .sampled import SampledTimeline
 
 if TYPE_CHECKING:
     from .timeline import PackedTimeline
@@ -47,7 +48,7 @@ def write_page(
     ledger: Ledger,
     subject: Subject,
     *,
-    timeline: PackedTimeline | None = None,
+    timeline: PackedTimeline | SampledTimeline | None = None,
     profile: Profile | None = None,
 ) -> None:
     """Write the page. Raises OSError if the stream does."""
@@ -57,7 +58,7 @@ def write_page(
     rows: tuple[bytes, ...] = ()
     if timeline is not None:
         sections["levels"] = timeline.cells
-        if timeline.slices is not None:
+        if not isinstance(timeline, SampledTimeline) and timeline.slices is not None:
             sections["over_edges"] = timeline.slices.over_edges
             rows = timeline.slices.slices
     if profile is not None:

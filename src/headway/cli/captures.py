@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.progress_bar import progress_bar
+from headway.errors import HeadwayError
 from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
+    from headway.trace._selection import Selection
     from headway.trace.alignment import Fit
     from headway.trace.decode import Capture, Stream
     from headway.trace.edges import Tracks
     from headway.trace.moments import StreamMoment
     from headway.trace.records import Gap, Instruction
+    from headway.trace.selection import Wanted
 
 __all__ = ["align", "at", "decode", "export", "stats"]
 
@@ -36,16 +39,21 @@ def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool 
 
 
 def _write(
-    capture: Capture, columns: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]], style: str
+    capture: Capture,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    style: str,
+    left_out: str = "",
 ) -> None:
     """Print the rows to standard output, and then what was left out."""
     print_rows(columns, rows, style)
-    _tell(capture)
+    _tell(capture, left_out)
 
 
-def _tell(capture: Capture) -> None:
-    if capture.left_out:
-        click.echo(f"headway: {capture.left_out}", err=True)
+def _tell(capture: Capture, left_out: str = "") -> None:
+    for note in (capture.left_out, left_out):
+        if note:
+            click.echo(f"headway: {note}", err=True)
 
 
 def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
@@ -67,23 +75,77 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
     )
 
 
-def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
-    """Print every instruction and every gap of the streams, each stream in order."""
+def decode(path: str, images: Sequence[str], wanted: Wanted, style: str) -> None:
+    """Print every instruction and every gap that is wanted, each stream in order."""
     from headway.trace.decode import CSV_COLUMNS
     from headway.trace.records import Gap, Instruction
 
-    capture, streams = _open(path, images, ids)
+    capture, streams = _open(path, images, wanted.streams)
+    chosen, left_out = _selected(path, streams, wanted)
+    columns = (*CSV_COLUMNS, "instruction") if wanted.disassemble else CSV_COLUMNS
+    texts = _texts(streams, wanted)
     if style == "csv":
-        print_lines(CSV_COLUMNS, chain.from_iterable(stream.csv() for stream in streams))
-        _tell(capture)
+        parts = (stream.csv(selection, texts.get(stream.id)) for stream, selection in chosen)
+        print_lines(columns, chain.from_iterable(parts))
+        _tell(capture, left_out)
         return
     rows = (
-        _row(stream, record)
-        for stream in streams
-        for record in stream.records()
+        (*_row(stream, record), *_text(texts, stream, record))
+        for stream, selection in chosen
+        for record in stream.records(selection)
         if isinstance(record, Instruction | Gap)
     )
-    _write(capture, CSV_COLUMNS, rows, style)
+    _write(capture, columns, rows, style, left_out)
+
+
+def _selected(
+    path: str, streams: Sequence[Stream], wanted: Wanted
+) -> tuple[list[tuple[Stream, Selection | None]], str]:
+    """Return the streams in which something is wanted, each with what that is, and what was left out of the others."""
+    from headway.trace._selection import Selection
+    from headway.trace.selection import stretches_of
+
+    if wanted.threads:
+        _check_threads(path, streams)
+    if not wanted.timed:
+        threads = wanted.threads or None
+        return [(stream, None if threads is None else Selection(None, threads)) for stream in streams], ""
+    fits = _fits(streams)
+    placed = [(stream, found) for stream, found in fits if found.rate is not None]
+    if not placed:
+        raise HeadwayError(f"no stream of {path!a} has timestamps enough for a common time: leave out --from and --to")
+    others = [f"{stream.id:#x}" for stream, found in fits if found.rate is None]
+    chosen: list[tuple[Stream, Selection | None]] = [
+        (stream, Selection(stretches_of(found, wanted.begin, wanted.end), wanted.threads or None))
+        for stream, found in placed
+    ]
+    return chosen, f"left out: streams without a common time ({', '.join(others)})" if others else ""
+
+
+def _check_threads(path: str, streams: Sequence[Stream]) -> None:
+    if not any(stream.setting.threads for stream in streams):
+        raise HeadwayError(f"no context IDs are traced in {path!a}, so that no thread is known: leave out --thread")
+
+
+def _texts(streams: Sequence[Stream], wanted: Wanted) -> dict[int, Callable[[int], str]]:
+    """Return what gives the instructions of each stream as text; empty: that is not wanted."""
+    from headway.trace.disassembly import ARM, Disassembler
+
+    if not wanted.disassemble:
+        return {}
+    engine = Disassembler(ARM)
+    return {stream.id: engine.of(stream.image) for stream in streams}
+
+
+def _text(
+    texts: Mapping[int, Callable[[int], str]], stream: Stream, record: Instruction | Gap | None
+) -> tuple[str, ...]:
+    """Return the cell of an instruction's text, if there is one in the row."""
+    from headway.trace.records import Instruction, place_of
+
+    if stream.id not in texts:
+        return ()
+    return (texts[stream.id](place_of(record.address, record.isa)) if isinstance(record, Instruction) else "",)
 
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
@@ -168,14 +230,13 @@ def _placed(stream: Stream, found: Fit) -> Iterator[Sequence[Any]]:
             yield row[0], row[1], *when, *row[3:]
 
 
-def at(
-    path: str, images: Sequence[str], ids: Sequence[int], style: str, *, cycle: int | None, time: int | None
-) -> None:
+def at(path: str, images: Sequence[str], wanted: Wanted, style: str, *, cycle: int | None, time: int | None) -> None:
     """Print what every core was executing at a cycle of one stream, or at a time of the common clock, in ticks."""
     from headway.trace.decode import Capture, snapshot_at
     from headway.trace.index_files import IndexFolder
     from headway.trace.moments import Index, contents_in, keep_contents
 
+    ids = wanted.streams
     snapshot = snapshot_at(path)
     folder = IndexFolder.of(snapshot, images)
     known = contents_in(folder)
@@ -184,15 +245,21 @@ def at(
         for stream in capture.chosen(ids):
             stream.check()
         keep_contents(folder, capture)
+    streams = capture.chosen(() if time is None else ids)
+    if wanted.threads:
+        _check_threads(path, streams)
+    texts = _texts(streams, wanted)
     with _indexing() as told:
-        index = Index(capture.chosen(() if time is None else ids), folder, told)
+        index = Index(streams, folder, told)
         if cycle is not None:
             moments = index.at_cycle(ids[0], cycle)
         else:
             assert time is not None
             moments = index.at_time(time)
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
-    _write(capture, columns, [_moment_row(moment) for moment in moments], style)
+    rows = [(*_moment_row(moment), *_text(texts, moment.stream, moment.record)) for moment in moments]
+    shown = [row for row in rows if wanted.holds(row[1])]
+    _write(capture, (*columns, "instruction") if wanted.disassemble else columns, shown, style)
 
 
 @contextmanager

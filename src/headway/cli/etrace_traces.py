@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
-from headway.views.rows import print_rows
+from headway.views.rows import print_lines, print_rows
 
-from .machine_traces import COLUMNS, read_program
+from .machine_traces import COLUMNS, read_program, text_of
 
 if TYPE_CHECKING:
     from headway.trace.edges import Tracks
     from headway.trace.etrace.files import EtraceFile
     from headway.trace.etrace.reading import EtraceTrace
+    from headway.trace.selection import Wanted
     from headway.trace.threads.reading import TracedProgram
 
-__all__ = ["align", "answers", "at", "decode", "export", "stats"]
+__all__ = ["align", "answers", "at", "decode", "export", "opened", "stats", "text_of_trace"]
 
 _UNKNOWN = 32
 
@@ -51,6 +51,11 @@ def _open(path: str, images: Sequence[str], ids: Sequence[int]) -> EtraceTrace:
     return trace
 
 
+def opened(path: str, images: Sequence[str]) -> EtraceTrace:
+    """Return the trace with its program. Raises HeadwayError."""
+    return _open(path, images, ())
+
+
 def _program(file: EtraceFile, images: Sequence[str]) -> TracedProgram | None:
     from headway.trace.image import RISCV, TracedImage
     from headway.trace.threads.container import digest_of
@@ -76,45 +81,49 @@ def _program(file: EtraceFile, images: Sequence[str]) -> TracedProgram | None:
     return TracedProgram(segments, image.functions, image)
 
 
-def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, stalls: bool) -> None:
-    """Print every instruction and every gap, each source's in order; ``stalls``: also where they trapped."""
-    trace = _open(path, images, ids)
+def decode(path: str, images: Sequence[str], wanted: Wanted, style: str, *, stalls: bool) -> None:
+    """Print every instruction and every gap that is wanted; ``stalls``: also where sources trapped."""
+    trace = _open(path, images, wanted.streams)
     trace.check_program()
+    if wanted.timed:
+        trace.check_times()
+    if wanted.threads:
+        trace.check_threads()
+    text = text_of_trace(trace) if wanted.disassemble else None
+    columns = COLUMNS if text is None else (*COLUMNS, "instruction")
     if style == "csv":
-        _write_lines(trace, ids, stalls)
+        print_lines(columns, trace.csv(wanted.streams, traps=stalls, wanted=wanted, text=text))
         return
-    print_rows(COLUMNS, _rows(trace, ids, stalls), style)
+    print_rows(columns, _rows(trace, wanted.streams, stalls, wanted, text), style)
 
 
-def _write_lines(trace: EtraceTrace, ids: Sequence[int], stalls: bool) -> None:
-    out = sys.stdout.buffer
-    try:
-        sys.stdout.write(",".join(COLUMNS) + "\n")
-        sys.stdout.flush()
-        for lines in trace.csv(ids, traps=stalls):
-            out.write(lines)
-        out.flush()
-    except BrokenPipeError:
-        pass
-    except OSError as error:
-        raise HeadwayError(f"the decoded trace cannot be written ({error.strerror})") from None
+def text_of_trace(trace: EtraceTrace) -> Callable[[int], str]:
+    """Return what gives the text of the instruction at an address. Raises MissingExtraError without capstone."""
+    return text_of(trace.program, wide=trace.parameters.iaddress_width > 32)
 
 
-def _rows(trace: EtraceTrace, ids: Sequence[int], traps: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    trace: EtraceTrace,
+    ids: Sequence[int],
+    traps: bool,
+    wanted: Wanted | None = None,
+    text: Callable[[int], str] | None = None,
+) -> Iterator[tuple[Any, ...]]:
     from headway.trace.etrace.reading import state_of
 
     assert trace.program is not None
-    contexts = not trace.parameters.nocontext and trace.parameters.context_width > 0
-    for rows, _ in trace.blocks(ids, traps=traps):
+    contexts = trace.contexts
+    for rows, _ in trace.blocks(ids, traps=traps, wanted=wanted):
         for number in range(len(rows)):
             source, time, context, address, size, code, end = rows[number]
+            more = () if text is None else (text(address) if size else "",)
             if code >= _UNKNOWN:
                 cycles = end - time if time is not None and end is not None and end >= time else None
-                yield f"{source:#x}", None, time, cycles, None, 0, state_of(rows, number), ""
+                yield f"{source:#x}", None, time, cycles, None, 0, state_of(rows, number), "", *more
                 continue
             thread = context if contexts else None
             symbol = trace.program.symbol(address)
-            yield f"{source:#x}", thread, time, None, f"{address:#010x}", size, state_of(rows, number), symbol
+            yield f"{source:#x}", thread, time, None, f"{address:#010x}", size, state_of(rows, number), symbol, *more
 
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
@@ -179,15 +188,19 @@ def _timed(held: Sequence[tuple[Any, ...]], begin: int | None, end: int | None) 
         yield source, thread, time if time is not None else begin, later, *rest
 
 
-def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, time: int | None) -> None:
+def at(path: str, images: Sequence[str], wanted: Wanted, style: str, time: int | None) -> None:
     """Print the last that is known of every source at a time."""
+    ids = wanted.streams
     if time is None:
         raise click.UsageError("give --time: the packets of E-Trace have times, not cycles")
     trace = _open(path, images, ids)
     trace.check_program()
     assert trace.program is not None
     columns = ("stream", "thread", "time", "uncertainty", "address", "size", "state", "symbol", "line")
-    contexts = not trace.parameters.nocontext
+    if wanted.threads:
+        trace.check_threads()
+    contexts = trace.contexts
+    text = text_of_trace(trace) if wanted.disassemble else None
     rows: list[Sequence[Any]] = []
     for one in trace.at(time, ids):
         address, symbol, line = None, "", ""
@@ -195,8 +208,12 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, time: i
             address, symbol = f"{one.address:#010x}", trace.program.symbol(one.address)
             line = trace.program.line(one.address)
         thread = one.context if contexts and one.address is not None else None
-        rows.append((f"{one.source:#x}", thread, one.time, time - one.time, address, one.size, one.state, symbol, line))
-    print_rows(columns, rows, style)
+        if not wanted.holds(thread):
+            continue
+        more = () if text is None else (text(one.address) if one.address is not None else "",)
+        head = f"{one.source:#x}", thread, one.time, time - one.time
+        rows.append((*head, address, one.size, one.state, symbol, line, *more))
+    print_rows(columns if text is None else (*columns, "instruction"), rows, style)
 
 
 def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[Tracks], list[str]]:

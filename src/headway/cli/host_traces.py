@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headway.trace.hosts import HostCapture, HostStream
     from headway.trace.memory import ProcessMemory
     from headway.trace.records import Gap, Instruction
+    from headway.trace.selection import Wanted
 
 __all__ = ["align", "answers", "at", "decode", "export", "stats"]
 
@@ -78,36 +79,35 @@ def _records(stream: HostStream, begin: int | None, end: int | None) -> Iterator
 def decode(
     path: str,
     images: Sequence[str],
-    ids: Sequence[int],
+    wanted: Wanted,
     style: str,
-    *,
-    begin: int | None = None,
-    end: int | None = None,
-    disassemble: bool = False,
 ) -> None:
-    """Print every instruction and every gap of the streams, each stream in order; ``begin`` and ``end`` are times."""
+    """Print every instruction and every gap that is wanted, each stream in order."""
     from headway.trace.disassembly import Disassembler
     from headway.trace.hosts import csv_lines
-    from headway.trace.records import Instruction
+    from headway.trace.records import Instruction, place_of
 
-    capture, streams = _open(path, images, ids)
-    if style == "csv" and not disassemble:
-        print_lines(COLUMNS, chain.from_iterable(csv_lines(stream, begin, end) for stream in streams))
+    capture, streams = _open(path, images, (*wanted.streams, *wanted.threads))
+    if style == "csv" and not wanted.disassemble:
+        parts = (csv_lines(stream, wanted.begin, wanted.end) for stream in streams)
+        print_lines(COLUMNS, chain.from_iterable(parts))
         _close(capture)
         return
-    engine = Disassembler(capture.isa) if disassemble else None
+    engine = Disassembler(capture.isa) if wanted.disassemble else None
 
     def text(record: Instruction | Gap, memory: ProcessMemory) -> tuple[str, ...]:
         if engine is None:
             return ()
-        return (engine.text(memory, record.address, record.size) if isinstance(record, Instruction) else "",)
+        if not isinstance(record, Instruction):
+            return ("",)
+        return (engine.text(memory, place_of(record.address, record.isa)),)
 
     rows = (
         (*_row(stream, record, memory), *text(record, memory))
         for stream in streams
-        for record, memory in _records(stream, begin, end)
+        for record, memory in _records(stream, wanted.begin, wanted.end)
     )
-    print_rows((*COLUMNS, "instruction") if disassemble else COLUMNS, rows, style)
+    print_rows((*COLUMNS, "instruction") if wanted.disassemble else COLUMNS, rows, style)
     _close(capture)
 
 
@@ -185,18 +185,17 @@ def align(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, i
 def at(
     path: str,
     images: Sequence[str],
-    ids: Sequence[int],
+    wanted: Wanted,
     style: str,
     *,
     time: int,
-    disassemble: bool = False,
 ) -> None:
     """Print what every thread was executing at a time of the common clock."""
     from headway.trace.disassembly import Disassembler
-    from headway.trace.records import Instruction
+    from headway.trace.records import Instruction, place_of
 
-    capture, streams = _open(path, images, ids)
-    engine = Disassembler(capture.isa) if disassemble else None
+    capture, streams = _open(path, images, (*wanted.streams, *wanted.threads))
+    engine = Disassembler(capture.isa) if wanted.disassemble else None
     rows: list[Sequence[Any]] = []
     for stream in streams:
         found = stream.at_time(time)
@@ -209,13 +208,13 @@ def at(
         line = text = ""
         if isinstance(record, Instruction) and memory is not None:
             line = memory.line(record.address)
-            text = engine.text(memory, record.address, record.size) if engine is not None else ""
-        more = (text,) if disassemble else ()
+            text = engine.text(memory, place_of(record.address, record.isa)) if engine is not None else ""
+        more = (text,) if wanted.disassemble else ()
         rows.append((row[0], row[1], found.time, found.uncertainty, row[2], *row[4:], line, *more))
     if all(row[7] == "unknown.outside" for row in rows):
         raise HeadwayError(f"nothing was traced at that time: {capture.words}")
     columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
-    print_rows((*columns, "instruction") if disassemble else columns, rows, style)
+    print_rows((*columns, "instruction") if wanted.disassemble else columns, rows, style)
     _close(capture)
 
 

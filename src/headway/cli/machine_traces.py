@@ -14,10 +14,23 @@ from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
     from headway.trace.edges import Tracks
+    from headway.trace.selection import Wanted
     from headway.trace.threads._flow import ThreadRows
     from headway.trace.threads.reading import Trace, TracedProgram
 
-__all__ = ["COLUMNS", "align", "answers", "at", "decode", "export", "opened", "read_program", "stats", "windows"]
+__all__ = [
+    "COLUMNS",
+    "align",
+    "answers",
+    "at",
+    "decode",
+    "export",
+    "opened",
+    "read_program",
+    "stats",
+    "text_of",
+    "windows",
+]
 
 _MAX_FILE = 1 << 30
 COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol")
@@ -84,21 +97,42 @@ def _chosen(trace: Trace, ids: Sequence[int]) -> list[int]:
     return sorted(set(ids)) or [core for core in range(trace.shape.cores) if trace.recording.sizes[core]]
 
 
-def decode(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, stalls: bool) -> None:
-    """Print every instruction and every gap, each thread's in order; ``stalls``: its other cycles, too."""
+def decode(path: str, images: Sequence[str], wanted: Wanted, style: str, *, stalls: bool) -> None:
+    """Print every instruction and every gap that is wanted, each thread's in order; ``stalls``: other cycles, too."""
     trace = _open(path, images)
-    cores = _chosen(trace, ids)
+    cores = _chosen(trace, wanted.streams)
     trace.check_program()
+    if wanted.timed:
+        trace.check_times()
+    trace.check_threads(wanted.threads)
+    text = text_of(trace.program) if wanted.disassemble else None
+    columns = COLUMNS if text is None else (*COLUMNS, "instruction")
     if style == "csv":
-        print_lines(COLUMNS, chain.from_iterable(trace.csv(core, stalls=stalls) for core in cores))
+        parts = (trace.csv(core, stalls=stalls, wanted=wanted, text=text) for core in cores)
+        print_lines(columns, chain.from_iterable(parts))
         return
     rows = (
-        _row(trace, core, rows, number)
+        (*_row(trace, core, rows, number), *_text(text, rows, number))
         for core in cores
-        for rows in trace.rows(core, stalls=stalls)
+        for rows in trace.rows(core, stalls=stalls, wanted=wanted)
         for number in range(len(rows))
     )
-    print_rows(COLUMNS, rows, style)
+    print_rows(columns, rows, style)
+
+
+def text_of(program: TracedProgram | None, *, wide: bool = False) -> Callable[[int], str]:
+    """Return what gives the text of the instruction at an address; ``wide``: of RV64. Raises MissingExtraError."""
+    from headway.trace.disassembly import RISCV, RISCV64, Disassembler
+
+    assert program is not None
+    return Disassembler(RISCV64 if wide else RISCV).of(program)
+
+
+def _text(text: Callable[[int], str] | None, rows: ThreadRows, number: int) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    _, _, _, address, size, _, _ = rows[number]
+    return (text(address) if size else "",)
 
 
 def _row(trace: Trace, core: int, rows: ThreadRows, number: int) -> tuple[Any, ...]:
@@ -200,8 +234,9 @@ def _placed(trace: Trace, core: int) -> Iterable[Sequence[Any]]:
             yield stream, thread, *when, *rest
 
 
-def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: int | None) -> None:
+def at(path: str, images: Sequence[str], wanted: Wanted, style: str, cycle: int | None) -> None:
     """Print what every thread of every core was doing in a cycle of one core."""
+    ids = wanted.streams
     if cycle is None:
         raise click.UsageError("give --cycle: it is of the core that --stream names, else of core 0")
     if len(ids) > 1:
@@ -209,14 +244,20 @@ def at(path: str, images: Sequence[str], ids: Sequence[int], style: str, cycle: 
     trace = _open(path, images)
     columns = ("stream", "thread", "cycle", "id", "address", "size", "state", "trigger", "symbol", "line")
     rows: list[Sequence[Any]] = []
-    for one in trace.at(cycle, ids[0] if ids else 0):
+    trace.check_threads(wanted.threads)
+    moments = trace.at(cycle, ids[0] if ids else 0)
+    text = text_of(trace.program) if wanted.disassemble else None
+    for one in moments:
+        if not wanted.holds(one.thread):
+            continue
         address, symbol, line = None, "", ""
         if one.address is not None and trace.program is not None:
             address, symbol = f"{one.address:#010x}", trace.program.symbol(one.address)
             line = trace.program.line(one.address)
         head = f"{one.core:#x}", one.thread, one.cycle, one.id or None
-        rows.append((*head, address, one.size, one.state, "marked" if one.triggered else "", symbol, line))
-    print_rows(columns, rows, style)
+        more = () if text is None else (text(one.address) if one.size and one.address is not None else "",)
+        rows.append((*head, address, one.size, one.state, "marked" if one.triggered else "", symbol, line, *more))
+    print_rows(columns if text is None else (*columns, "instruction"), rows, style)
 
 
 def export(path: str, images: Sequence[str], ids: Sequence[int]) -> Callable[[Tracks], list[str]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headway.trace.disassembly import Disassembler
     from headway.trace.hosts import HostCapture, HostStream
     from headway.trace.relation import ClockRelation
-    from headway.trace.threads.reading import ThreadMoment, TracedProgram
+    from headway.trace.threads.reading import ThreadMoment
 
 __all__ = ["Executed", "Traced", "open_traced"]
 
@@ -92,24 +92,10 @@ class TracedMachine:
             if one.id == tid or (not one.id and cpu == one.core * threads + one.thread):
                 if one.address is None or program is None:
                     return Executed(one.state)
-                text = self._engine.text(_Code(program), one.address, one.size) if one.size else ""
+                text = self._engine.text(program, one.address) if one.size else ""
                 where = program.symbol(one.address) or None, program.line(one.address) or None
                 return Executed(None, *where, one.address, text or None, time, 0)
         return Executed("it had no processor")
-
-
-class _Code:
-    """The program of a machine's trace, to be read."""
-
-    def __init__(self, program: TracedProgram) -> None:
-        self._program = program
-
-    def read(self, address: int, size: int) -> bytes:
-        """Return bytes at an address; fewer or none where there are none."""
-        for start, data in self._program.segments:
-            if start <= address < start + len(data):
-                return data[address - start : address - start + size]
-        return b""
 
 
 class TracedRun:
@@ -160,7 +146,7 @@ class TracedRun:
 
     def at(self, tid: int, cpu: int | None, time: int) -> Executed:
         """Return what a thread had executed last at a time of the recording."""
-        from headway.trace.records import Instruction
+        from headway.trace.records import Instruction, place_of
 
         stream = self._streams.get(tid)
         if stream is None:
@@ -174,7 +160,7 @@ class TracedRun:
             memory.symbol(record.address) or None,
             memory.line(record.address) or None,
             record.address,
-            self._engine.text(memory, record.address, record.size) or None,
+            self._engine.text(memory, place_of(record.address, record.isa)) or None,
             None if found.time is None else self.relation.here(found.time),
             (found.uncertainty or 0) + self.relation.uncertainty,
         )

@@ -16,6 +16,7 @@ from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import WholeNumber
 from headway.errors import HeadwayError
 from headway.extras import need
+from headway.trace.selection import Wanted
 
 if TYPE_CHECKING:
     from headway.trace.edges import Tracks
@@ -76,7 +77,7 @@ def _shared(function: Any) -> Any:
                 multiple=True,
                 type=WholeNumber(),
                 metavar="TID",
-                help="Of perf.data: read only this thread.",
+                help="Only this thread, as in the column thread.",
             ),
             format_option,
         )
@@ -85,14 +86,10 @@ def _shared(function: Any) -> Any:
     return function
 
 
-def _only_for_hosts(threads: tuple[int, ...], **options: object) -> None:
-    """Refuse options that only traces of Linux machines have."""
-    names = {"begin": "--from", "end": "--to", "disassemble": "--disassemble"}
-    wrong = [names[name] for name, value in options.items() if value not in (None, False)]
+def _no_threads(threads: tuple[int, ...]) -> None:
+    """Refuse the choice of threads where streams are not those of threads."""
     if threads:
-        wrong.append("--thread")
-    if wrong:
-        raise click.UsageError(f"{wrong[0]} is for perf.data and files of Intel PT")
+        raise click.UsageError("--thread is for perf.data here: headway trace decode and at take it for every trace")
 
 
 @command.command("decode", short_help="every instruction, with its cycle")
@@ -100,9 +97,9 @@ def _only_for_hosts(threads: tuple[int, ...], **options: object) -> None:
 @click.option(
     "--stalls", is_flag=True, help="Of a trace of the machine: show cycles in which nothing was executed, too."
 )
-@click.option("--disassemble", is_flag=True, help="Of perf.data and Intel PT: show each instruction, too.")
-@click.option("--from", "begin", type=WholeNumber(), metavar="T", help="Of perf.data and Intel PT: begin at this time.")
-@click.option("--to", "end", type=WholeNumber(), metavar="T", help="Of perf.data and Intel PT: end at this time.")
+@click.option("--disassemble", is_flag=True, help="Show each instruction, too.")
+@click.option("--from", "begin", type=WholeNumber(), metavar="T", help="Begin at this time.")
+@click.option("--to", "end", type=WholeNumber(), metavar="T", help="End before this time.")
 def _decode(
     path: str,
     images: tuple[str, ...],
@@ -125,25 +122,22 @@ def _decode(
 
     A gap has its reason and its bytes of the buffer. `cycle` counts from the stream's first synchronisation; it is
     empty after a loss of time (headway trace align knows more). Of perf.data it counts ticks of the time stamp
-    counter, and --from and --to take times of perf's clock, in ns.
+    counter. --from and --to take times of the common clock, as headway trace align has them: in ticks, of perf.data in
+    ns. What has no place in that time is left out.
     """
+    if begin is not None and end is not None and begin >= end:
+        raise click.UsageError("--from is not before --to: there is nothing in between")
+    wanted = Wanted(ids, threads, begin, end, disassemble)
     if etrace_traces.answers(path):
-        _only_for_hosts(threads, disassemble=disassemble, begin=begin, end=end)
-        etrace_traces.decode(path, images, ids, style, stalls=stalls)
+        etrace_traces.decode(path, images, wanted, style, stalls=stalls)
         return
-    if host_traces.answers(path):
-        if stalls:
-            raise click.UsageError("--stalls is for traces of the machine (.hwt)")
-        chosen = (*ids, *threads)
-        host_traces.decode(path, images, chosen, style, begin=begin, end=end, disassemble=disassemble)
-        return
-    _only_for_hosts(threads, disassemble=disassemble, begin=begin, end=end)
-    if machine_traces.answers(path):
-        machine_traces.decode(path, images, ids, style, stalls=stalls)
+    hosts = host_traces.answers(path)
+    if not hosts and machine_traces.answers(path):
+        machine_traces.decode(path, images, wanted, style, stalls=stalls)
         return
     if stalls:
         raise click.UsageError("--stalls is for traces of the machine (.hwt)")
-    captures.decode(path, images, ids, style)
+    (host_traces if hosts else captures).decode(path, images, wanted, style)
 
 
 @command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
@@ -161,7 +155,7 @@ def _stats(
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
     if etrace_traces.answers(path):
-        _only_for_hosts(threads)
+        _no_threads(threads)
         if windows:
             raise click.UsageError("--windows is for traces of the machine's own format: E-Trace has no profile")
         etrace_traces.stats(path, images, ids, style)
@@ -171,7 +165,7 @@ def _stats(
             raise click.UsageError("--windows is for traces of the machine (.hwt)")
         host_traces.stats(path, images, (*ids, *threads), style)
         return
-    _only_for_hosts(threads)
+    _no_threads(threads)
     if machine_traces.answers(path):
         (machine_traces.windows if windows else machine_traces.stats)(path, images, ids, style)
         return
@@ -197,13 +191,13 @@ def _align(
     recorded of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
     if etrace_traces.answers(path):
-        _only_for_hosts(threads)
+        _no_threads(threads)
         etrace_traces.align(path, images, ids, style, instructions=instructions)
         return
     if host_traces.answers(path):
         host_traces.align(path, images, (*ids, *threads), style, instructions=instructions)
         return
-    _only_for_hosts(threads)
+    _no_threads(threads)
     if machine_traces.answers(path):
         machine_traces.align(path, images, ids, style, instructions=instructions)
         return
@@ -214,7 +208,7 @@ def _align(
 @_shared
 @click.option("--cycle", type=WholeNumber(), metavar="N", help="Cycle of the stream that --stream names.")
 @click.option("--time", type=WholeNumber(), metavar="T", help="Time of the common clock: in ticks; of perf.data in ns.")
-@click.option("--disassemble", is_flag=True, help="Of perf.data and Intel PT: show each instruction, too.")
+@click.option("--disassemble", is_flag=True, help="Show each instruction, too.")
 def _at(
     path: str,
     images: tuple[str, ...],
@@ -235,30 +229,29 @@ def _at(
     A row has the function, and the source line if the program has line tables; of a capture also the uncertainty of the
     moment, in ticks.
     """
+    wanted = Wanted(ids, threads, None, None, disassemble)
     if etrace_traces.answers(path):
-        _only_for_hosts(threads, disassemble=disassemble)
         if cycle is not None:
             raise click.UsageError("--cycle is for traces with cycles: give --time")
-        etrace_traces.at(path, images, ids, style, time)
+        etrace_traces.at(path, images, wanted, style, time)
         return
     if host_traces.answers(path):
         if time is None or cycle is not None:
             raise click.UsageError("give --time: --cycle is for captures and traces of the machine")
-        host_traces.at(path, images, (*ids, *threads), style, time=time, disassemble=disassemble)
+        host_traces.at(path, images, wanted, style, time=time)
         return
-    _only_for_hosts(threads, disassemble=disassemble)
     if machine_traces.answers(path):
         if time is not None:
             raise click.UsageError(
                 "--time is for captures: give --cycle, of the core that --stream names, else of core 0"
             )
-        machine_traces.at(path, images, ids, style, cycle)
+        machine_traces.at(path, images, wanted, style, cycle)
         return
     if (cycle is None) == (time is None):
         raise click.UsageError("give either --cycle (with --stream) or --time")
     if cycle is not None and len(ids) != 1:
         raise click.UsageError("--cycle is of one stream: name it with --stream")
-    captures.at(path, images, ids, style, cycle=cycle, time=time)
+    captures.at(path, images, wanted, style, cycle=cycle, time=time)
 
 
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
@@ -292,13 +285,13 @@ def _export(
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
     if etrace_traces.answers(path):
-        _only_for_hosts(threads)
+        _no_threads(threads)
         put(output, etrace_traces.export(path, images, ids), "")
         return
     if host_traces.answers(path):
         put(output, *host_traces.export(path, images, (*ids, *threads)))
         return
-    _only_for_hosts(threads)
+    _no_threads(threads)
     if machine_traces.answers(path):
         put(output, machine_traces.export(path, images, ids), "")
         return

@@ -143,7 +143,7 @@ cdef class Flow(RecordWriter):
         cdef int why
         for i in range(self.count):
             if self.items[i].sort == INSTRUCTION:
-                self.items[i].address = <uint32_t>place.address
+                self.items[i].address, self.items[i].isa = <uint32_t>place.address, place.isa
                 why = step(self.seen, place, self.items[i].executed, &code)
                 if why:
                     upto[0] = i
@@ -278,6 +278,7 @@ cdef class Flow(RecordWriter):
             if followed:
                 row = add_row(self, INSTRUCTION, item.index)
                 row.address, row.size, row.executed, row.cycles = item.address, item.size, item.executed, self.pending
+                row.why = item.isa
                 self.pending = 0
                 self.regain.trusted = item.address
                 if item.calls:
@@ -292,10 +293,11 @@ cdef class Flow(RecordWriter):
         """Add a row for the instruction at the place, and go on behind it."""
         cdef Code* code = NULL
         cdef uint32_t address = <uint32_t>self.place.address
+        cdef uint8_t isa = self.place.isa
         if step(self.seen, &self.place, executed, &code):
             return 0
         cdef Row* row = add_row(self, INSTRUCTION, index)
-        row.address, row.size, row.executed, row.cycles = address, code.size, executed, self.pending
+        row.address, row.size, row.executed, row.why, row.cycles = address, code.size, executed, isa, self.pending
         self.pending = 0
         self.regain.trusted = address
         if calls(code, executed):

@@ -1,6 +1,8 @@
 # The C interface of records: what the flow of any protocol writes.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from headway.trace._packets cimport A64, THUMB
+
 cdef enum Reason:      # records.Why
     UNSYNCHRONISED = 0
     OFF = 1
@@ -28,8 +30,24 @@ cdef struct Row:
     uint64_t index, end, cycle, cycles
     uint64_t address
     uint32_t thread, epoch
-    uint8_t sort, size, executed, why
+    uint8_t sort, size, executed
+    uint8_t why        # of a gap; of an instruction, its instruction set
     bint counted       # whether cycle and cycles are known
+
+cdef struct Named:
+    uint64_t address
+    const char* name   # of an object that `SymbolCells` holds; NULL: none is kept here
+    Py_ssize_t length
+
+cdef class SymbolCells:
+    cdef object symbol
+    cdef dict cells
+    cdef Named* kept
+    cdef Named* at(self, uint64_t address) except NULL
+
+cdef inline uint64_t place_of(uint64_t address, uint8_t isa) noexcept nogil:
+    """Return `records.place_of` an instruction."""
+    return address | (1 if isa == THUMB else 2 if isa == A64 else 0)
 
 cdef class Records:
     cdef Row* data

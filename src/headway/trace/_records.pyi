@@ -35,6 +35,7 @@ class Records:
         stream: bytes,
         symbols: SymbolCells,
         state: Callable[[int, int, int], str],
+        texts: SymbolCells | None = None,
         *,
         thread: bytes = b"",
         every_epoch: bool = False,

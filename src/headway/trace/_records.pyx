@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
+from headway.trace._text cimport put_address, put_bytes, put_decimal
 from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
 
 DEF LINE = 160         # the most bytes of a line of CSV, without the words that it has
@@ -15,56 +16,14 @@ cdef bytes EXECUTED_ = b"executed"
 cdef bytes CONDITIONAL_ = b"conditional"
 
 
-cdef inline Py_ssize_t put_decimal(char* at, uint64_t value) noexcept nogil:
-    """Write a number; return its bytes."""
-    cdef char digits[20]
-    cdef Py_ssize_t n = 0, i
-    while value >= 10:
-        digits[n] = <char>(48 + value % 10)
-        value //= 10
-        n += 1
-    digits[n] = <char>(48 + value)
-    for i in range(n + 1):
-        at[i] = digits[n - i]
-    return n + 1
-
-
-cdef inline Py_ssize_t put_address(char* at, uint64_t value) noexcept nogil:
-    """Write 0x and at least eight digits; return their bytes."""
-    cdef int i, digits = 8
-    cdef uint64_t digit
-    while digits < 16 and value >> 4 * digits:
-        digits += 1
-    at[0], at[1] = c"0", c"x"
-    for i in range(digits):
-        digit = value >> 4 * (digits - 1 - i) & 15
-        at[2 + i] = <char>(48 + digit if digit < 10 else 87 + digit)
-    return 2 + digits
-
-
-cdef inline Py_ssize_t put_bytes(char* at, bytes text) noexcept:
-    memcpy(at, <const char*>text, len(text))
-    return len(text)
-
-
 def csv_cell(text):
     """Return a text as a cell of CSV, in UTF-8; characters that UTF-8 cannot hold become escapes."""
     quoted = '"' + text.replace('"', '""') + '"' if any(one in text for one in ',"\r\n') else text
     return quoted.encode("utf-8", "backslashreplace")
 
 
-cdef struct Named:
-    uint64_t address
-    const char* name   # of an object that `SymbolCells` holds; NULL: none is kept here
-    Py_ssize_t length
-
-
 cdef class SymbolCells:
     """The names of a program's functions as cells of CSV. ``symbol(address)`` returns a name, or ""."""
-
-    cdef object symbol
-    cdef dict cells
-    cdef Named* kept
 
     def __cinit__(self):
         self.kept = <Named*>calloc(NAMED, sizeof(Named))
@@ -207,7 +166,7 @@ cdef class Records:
             return Instruction(
                 cycle, r.cycles if r.counted else None, r.address, r.size,
                 None if r.executed == UNTRACED else r.executed == PASSED,
-                r.thread if self.threads else None, r.epoch, r.index,
+                r.thread if self.threads else None, r.epoch, r.index, r.why,
             )
         if r.sort == GAP:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)
@@ -310,12 +269,15 @@ cdef class Records:
                 found.size += 1
         return found, mine, within
 
-    def csv(self, bytes stream, SymbolCells symbols not None, state, *, bytes thread=b"", bint every_epoch=False):
+    def csv(
+        self, bytes stream, SymbolCells symbols not None, state, SymbolCells texts=None, *, bytes thread=b"",
+        bint every_epoch=False,
+    ):
         """Return lines with the columns stream, thread, cycle, cycles, address, size, state and symbol.
 
         They are those of instructions and gaps. ``state(why, start, end)`` returns the state of a gap in these bytes of
-        the stream. ``thread``: the thread of gaps. ``every_epoch``: cycles are shown of all epochs, not of the first
-        alone.
+        the stream. With ``texts`` there is another column: what they have for `records.place_of` each instruction.
+        ``thread``: the thread of gaps. ``every_epoch``: cycles are shown of all epochs, not of the first alone.
         """
         cdef Py_ssize_t i, room = self.size * 64 + LINE, used = 0
         cdef char* out = <char*>malloc(room)
@@ -323,6 +285,7 @@ cdef class Records:
         cdef char* at
         cdef Row* r
         cdef Named* named = NULL
+        cdef Named* text = NULL
         cdef bytes word
         cdef Py_ssize_t more
         if out == NULL:
@@ -333,6 +296,9 @@ cdef class Records:
                 if r.sort == INSTRUCTION:
                     named = symbols.at(r.address)
                     more = named.length
+                    if texts is not None:
+                        text = texts.at(place_of(r.address, r.why))
+                        more += text.length
                 elif r.sort == GAP:
                     word = state(r.why, r.index, r.end).encode()
                     more = len(word)
@@ -374,11 +340,18 @@ cdef class Records:
                     at[0] = c","
                     memcpy(at + 1, named.name, named.length)
                     at += 1 + named.length
+                    if texts is not None:
+                        at[0] = c","
+                        memcpy(at + 1, text.name, text.length)
+                        at += 1 + text.length
                 else:
                     memcpy(at, <const char*>b",0,", 3)
                     at += 3 + put_bytes(at + 3, word)
                     at[0] = c","
                     at += 1
+                    if texts is not None:
+                        at[0] = c","
+                        at += 1
                 at[0] = c"\n"
                 used = at + 1 - out
             return PyBytes_FromStringAndSize(out, used)

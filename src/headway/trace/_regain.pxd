@@ -12,6 +12,7 @@ cdef struct Item:
     uint8_t executed
     uint8_t sort       # INSTRUCTION: an atom. GAP: cycles alone. TIME
     uint8_t size       # of the instruction that it was found to be, at its address
+    uint8_t isa        # its instruction set
     bint calls         # whether that is a call
     uint32_t address
 

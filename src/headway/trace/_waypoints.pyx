@@ -179,7 +179,7 @@ cdef class Walk:
         """Add the instruction at the place, which is no waypoint."""
         cdef Row* row = add_row(self, INSTRUCTION, index)
         row.address, row.size, row.cycle = self.place.address, code.size, self.cycle - self.pending
-        row.executed = UNTRACED if code.conditional or self.place.block else PASSED
+        row.executed, row.why = UNTRACED if code.conditional or self.place.block else PASSED, self.place.isa
         if self.place.block:
             self.place.block -= 1
         if self.place.doubtful:
@@ -227,7 +227,7 @@ cdef class Walk:
         cdef Row* row = add_row(self, INSTRUCTION, index)
         cdef uint64_t after = self.place.address + code.size
         row.address, row.size, row.executed = self.place.address, code.size, PASSED if executed else FAILED
-        row.cycles, self.pending = self.pending, 0
+        row.why, row.cycles, self.pending = self.place.isa, self.pending, 0
         self.proved += 1
         if self.place.block:
             self.place.block -= 1

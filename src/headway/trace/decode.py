@@ -5,7 +5,7 @@ Files are read in chunks, so that memory does not grow with the trace. Each stre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +20,7 @@ from ._flow import Flow
 from ._packets import Packets
 from ._program import InstructionTable
 from ._records import Records, SymbolCells, Totals
+from ._selection import Selection
 from ._waypoints import WaypointFlow
 from .code import Code
 from .image import TracedImage
@@ -222,14 +223,23 @@ class Stream:
         totals = StreamTotals(found.instructions, found.unread, found.by_reason, flow.searches, flow.given_up)
         return count.statistics(), totals
 
-    def csv(self) -> Iterator[bytes]:
+    def csv(self, selection: Selection | None = None, text: Callable[[int], str] | None = None) -> Iterator[bytes]:
         """Yield lines of CSV for instructions and gaps, with the columns of `CSV_COLUMNS`, in blocks.
 
-        A gap's ``state`` has its bytes of the buffer. Raises HeadwayError if there is no image.
+        A gap's ``state`` has its bytes of the buffer. ``text`` gives another column: of `records.place_of` an
+        instruction. Raises HeadwayError if there is no image.
         """
         name, symbols = f"{self.id:#x}".encode(), SymbolCells(self.image.symbol)
+        texts = None if text is None else SymbolCells(text)
+        for block in self.chosen_blocks(selection):
+            yield block.csv(name, symbols, self.gap_state, texts)
+
+    def chosen_blocks(self, selection: Selection | None) -> Iterator[Records]:
+        """Yield those of the stream's records that are wanted (None: all) in blocks."""
         for block in self.blocks():
-            yield block.csv(name, symbols, self.gap_state)
+            yield block if selection is None else selection.of(block)
+            if selection is not None and selection.passed:
+                return
 
     def gap_state(self, why: int, start: int, end: int) -> str:
         """Return the name of the state of a gap, with its bytes of the buffer, from its bytes of the stream."""
@@ -241,9 +251,9 @@ class Stream:
         for block in self.blocks():
             yield from block.timestamps()
 
-    def records(self) -> Iterator[Record]:
-        """Yield the stream's records one by one. Raises HeadwayError if there is no image."""
-        for block in self.blocks():
+    def records(self, selection: Selection | None = None) -> Iterator[Record]:
+        """Yield the stream's records (of a selection, its own) one by one. Raises HeadwayError if there is no image."""
+        for block in self.chosen_blocks(selection):
             yield from block
 
     def check(self) -> None:

@@ -33,6 +33,11 @@ class Setting:
     branch_broadcast: bool = False
     counted_through_overflow: bool = False
 
+    @property
+    def threads(self) -> bool:
+        """Whether context IDs are traced."""
+        return self.context_bytes > 0
+
     @classmethod
     def from_registers(cls, etmcr: int, etmidr: int, etmccer: int) -> Setting:
         """Return the setting that the registers show; each is a number of 32 bits."""
@@ -76,7 +81,7 @@ class Setting:
             cycle_accurate=self.cycle_accurate,
             branch_broadcast=self.branch_broadcast,
             counted_through_overflow=self.counted_through_overflow,
-            threads=self.context_bytes > 0,
+            threads=self.threads,
             confined=confined,
         )
 

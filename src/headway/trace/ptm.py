@@ -34,6 +34,11 @@ class Setting:
     return_stack: bool = False
     barriers: bool = False
 
+    @property
+    def threads(self) -> bool:
+        """Whether context IDs are traced."""
+        return self.context_bytes > 0
+
     @classmethod
     def from_registers(cls, etmcr: int, etmidr: int, etmccer: int) -> Setting:
         """Return the setting that the registers show; each is a number of 32 bits."""
@@ -72,7 +77,7 @@ class Setting:
             branch_broadcast=self.branch_broadcast,
             return_stack=self.return_stack,
             barriers=self.barriers,
-            threads=self.context_bytes > 0,
+            threads=self.threads,
         )
 
 

@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
-__all__ = ["Exception_", "Gap", "Instruction", "Record", "Timestamp", "Why"]
+__all__ = ["A64", "ARM", "THUMB", "Exception_", "Gap", "Instruction", "Record", "Timestamp", "Why", "place_of"]
+
+ARM: Final = 0
+THUMB: Final = 1
+A64: Final = 4
+"""Instruction sets."""
+
+
+def place_of(address: int, isa: int) -> int:
+    """Return an address with its instruction set in lowest bits that are 0 in its addresses: 1 of T32, 2 of A64."""
+    return address | (1 if isa == THUMB else 2 if isa == A64 else 0)
 
 
 class Why(IntEnum):
@@ -82,6 +93,8 @@ class Instruction:
     thread: int | None
     epoch: int
     index: int
+    isa: int = 0
+    """The instruction set, of Arm's: A32, T32 or A64, as `ARM`, `THUMB` and `A64`."""
 
     @property
     def state(self) -> str:

@@ -93,7 +93,12 @@ class EtraceTarget(Target):
             raise HeadwayError("the parameters are missing: give them")
         run = self._runs[random.randrange(len(self._runs))]
         program = TracedProgram(tuple(run.program))
-        trace = EtraceTrace("fuzz", EtraceParameters.of(values), [lambda: iter((stream[:999], stream[999:]))], program)
+        trace = EtraceTrace(
+            "fuzz",
+            EtraceParameters.of(values),
+            [lambda start: iter((stream[start:999], stream[max(start, 999) :]))],
+            program,
+        )
         question = random.randrange(4)
         if question == 0:
             trace.statistics()

@@ -88,6 +88,24 @@ def test_an_export(traces: dict[str, Path], tmp_path: Path) -> None:
     assert "evenly" in done.stderr
 
 
+def test_a_part_of_it_and_its_instructions_as_text(traces: dict[str, Path]) -> None:
+    every = rows(traces["etrace"], "--disassemble")
+    assert all(row["instruction"] for row in every if row["size"] != "0")
+    first = {row["address"]: row["instruction"] for row in rows(traces["threads"], "--disassemble")}
+    assert all(first[row["address"]] == row["instruction"] for row in every if row["address"])
+    times = [int(row["cycle"]) for row in every if row["cycle"]]
+    begin, end = times[len(times) // 3], times[len(times) // 2]
+    part = rows(traces["etrace"], "--disassemble", "--from", begin + 1, "--to", end)
+    at = every.index(part[0])
+    assert part == every[at : at + len(part)]
+    assert int(part[0]["cycle"]) == begin
+    assert int(every[at + len(part)]["cycle"]) == end
+    assert {row["thread"] for row in every} == {
+        row["thread"] for row in rows(traces["etrace"], "--thread", every[0]["thread"])
+    }
+    assert not [row for row in rows(traces["etrace"], "--thread", 77) if row["address"]]
+
+
 @pytest.fixture
 def described(tmp_path: Path) -> Path:
     """A stream of an RV64 program, with its description."""

@@ -10,12 +10,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from headway.trace._records cimport Named, SymbolCells
+from headway.trace._text cimport put_address, put_bytes, put_decimal
+
 from ._packets cimport (
     BRANCH_PREDICTION, CONTEXT, ENDED_ANYWAY, ENDED_REPORTED, FULL_ADDRESS, IMPLICIT_EXCEPTION, IMPLICIT_RETURN, JUMP_TARGET_CACHE, LONGEST,
     LOST, NO_CHANGE, SEQUENTIAL_JUMP, START, SUPPORT, TRAP, Packet, Widths, read_packet,
 )
 
-__all__ = ["EtraceDecoder", "EtraceRows"]
+__all__ = ["EtraceChoice", "EtraceDecoder", "EtraceRows"]
 
 # How the flow continues after an instruction.
 cdef enum:  # Going
@@ -176,32 +179,6 @@ cdef void classify(Code* code, uint32_t word, uint64_t address, bint wide) noexc
             code.links = LINKS if word >> 12 & 1 else RETURNS if rd == 1 else 0
 
 
-cdef inline Py_ssize_t put_number(char* at, int64_t value) noexcept nogil:
-    """Write a number, which must not be negative, in decimal digits."""
-    cdef char digits[20]
-    cdef Py_ssize_t n = 0, i
-    while True:
-        digits[n] = <char>(48 + value % 10)
-        value //= 10
-        n += 1
-        if not value:
-            break
-    for i in range(n):
-        at[i] = digits[n - 1 - i]
-    return n
-
-
-cdef inline Py_ssize_t put_address(char* at, uint64_t value) noexcept nogil:
-    """Write 0x and eight digits, or sixteen if it needs more than eight."""
-    cdef int i, digits = 16 if value >> 32 else 8
-    cdef uint32_t digit
-    at[0], at[1] = c"0", c"x"
-    for i in range(digits):
-        digit = <uint32_t>(value >> (4 * (digits - 1 - i)) & 15)
-        at[2 + i] = <char>(48 + digit if digit < 10 else 87 + digit)
-    return 2 + digits
-
-
 cdef class EtraceRows:
     """What sources executed, each source's rows in order.
 
@@ -250,6 +227,15 @@ cdef class EtraceRows:
             if 0 <= self.data[i].time <= time:
                 found[self.data[i].source] = self[i]
 
+    def times(self):
+        """Return the earliest and the latest time; None: no row has one."""
+        cdef Py_ssize_t i
+        cdef int64_t low = ~<uint64_t>0 >> 1, high = -1
+        for i in range(self.size):
+            if self.data[i].time >= 0:
+                low, high = min(low, self.data[i].time), max(high, self.data[i].time)
+        return None if high < 0 else (low, high)
+
     cdef int append(self, const Row* rows, Py_ssize_t count) except -1 nogil:
         cdef Row* larger
         if self.size + count > self.room:
@@ -262,6 +248,64 @@ cdef class EtraceRows:
         memcpy(self.data + self.size, rows, count * sizeof(Row))
         self.size += count
         return 0
+
+
+cdef class EtraceChoice:
+    """The choice of rows, which are passed to `of` in order.
+
+    ``threads``: the contexts whose instructions are wanted; None: all. An instruction has the last time that is known
+    before it. ``begins``: for each source the first time that is wanted (-1: all), and ``end`` the first that no longer
+    is (None: there is none). A gap may be of any context, and a time that is not known before the first is of no part.
+    """
+
+    cdef int64_t* begins
+    cdef int64_t* times        # the last of each source; -1: none is known
+    cdef Py_ssize_t count
+    cdef int64_t end
+    cdef bint timed
+    cdef frozenset threads
+
+    def __init__(self, begins, end, threads):
+        cdef Py_ssize_t i
+        if self.begins != NULL:
+            raise RuntimeError("a choice is made once")
+        self.count = len(begins)
+        self.begins = <int64_t*>calloc(self.count + 1, sizeof(int64_t))
+        self.times = <int64_t*>calloc(self.count + 1, sizeof(int64_t))
+        if self.begins == NULL or self.times == NULL:
+            raise MemoryError
+        self.end = ~<uint64_t>0 >> 1 if end is None else max(0, min(end, ~<uint64_t>0 >> 1))
+        self.timed = end is not None
+        for i in range(self.count):
+            self.begins[i], self.times[i] = begins[i], -1
+            self.timed = self.timed or begins[i] >= 0
+        self.threads = None if threads is None else frozenset(threads)
+
+    def __dealloc__(self):
+        free(self.begins)
+        free(self.times)
+
+    def of(self, EtraceRows rows not None):
+        """Return the rows that are wanted, and no longer those of the block itself."""
+        cdef Py_ssize_t i, kept = 0
+        cdef Row* r
+        cdef int64_t begin, after
+        for i in range(rows.size):
+            r = &rows.data[i]
+            if r.time >= 0:
+                self.times[r.source] = r.time
+            if self.timed:
+                begin = after = self.times[r.source]
+                if r.what >= UNKNOWN and r.after >= 0:
+                    after = max(begin, r.after)
+                if after < 0 or begin >= self.end or after < self.begins[r.source]:
+                    continue
+            if self.threads is not None and r.what < UNKNOWN and r.context not in self.threads:
+                continue
+            rows.data[kept] = r[0]
+            kept += 1
+        rows.size = kept
+        return rows
 
 
 cdef class EtraceDecoder:
@@ -284,7 +328,8 @@ cdef class EtraceDecoder:
     cdef uint64_t mask
     cdef EtraceRows rows
     cdef bytearray kept
-    cdef int64_t offset        # of the first kept byte
+    cdef readonly int64_t offset   # of the first kept byte
+    cdef bint clean            # a synchronisation sequence ends before it, or the stream begins there
     cdef Py_ssize_t looked     # kept bytes that have no synchronisation sequence
     cdef Py_ssize_t run        # null bytes before them
     cdef Py_ssize_t next       # the next packet of those that are being decoded
@@ -344,6 +389,7 @@ cdef class EtraceDecoder:
             self.add_region(address, data)
         self.region = &self.regions[0]
         self.rows = EtraceRows()
+        self.clean = True
         self.kept = bytearray()
         self.names = [name for _, _, name in functions]
         self.functions = len(self.names)
@@ -980,6 +1026,7 @@ cdef class EtraceDecoder:
             # A packet begins at `at`, whatever came before it.
             self.run = 0
             self.looked = at + 1
+            self.clean = True
             end = self.walk(p, at)
             if end == at and (self.offset or self.begins_whole(p, at)):
                 self.stop = at
@@ -989,6 +1036,7 @@ cdef class EtraceDecoder:
             return 0
         if self.ended or size > 1 << 20:
             self.stop = self.walk(p, size)
+            self.clean = False
         return 0
 
     cdef Py_ssize_t walk(self, const uint8_t* p, Py_ssize_t size) noexcept nogil:
@@ -1055,6 +1103,67 @@ cdef class EtraceDecoder:
         """Return the number of packets so far by kind, as `headway.trace.etrace.reading.PACKETS` names them."""
         return [self.kinds[i] for i in range(16)]
 
+    # --- states ---
+
+    @property
+    def resumable(self):
+        """Whether another decoder can continue at byte `offset`, once the rows have been taken."""
+        return self.clean and self.busy == NULL and not self.next and not self.ended
+
+    def save(self):
+        """Return the state with which another decoder can continue at byte `offset`, if that is `resumable`.
+
+        Of the rows that have not been taken, and of those that wait for a
+        synchronisation packet, the state has only those with a time.
+        """
+        cdef uint32_t i
+        cdef Py_ssize_t n
+        cdef Source* s
+        found = []
+        for i in range(self.count):
+            s = &self.sources[i]
+            if not s.seen:
+                continue
+            rows = [(<char*>&s.rows[n])[: sizeof(Row)] for n in range(s.size) if s.rows[n].time >= 0]
+            found.append((
+                i, (<char*>s)[: sizeof(Source)], (<char*>s.stack)[: s.depth * sizeof(uint64_t)],
+                (<char*>s.predictor)[: 1 << self.widths.predictor], (<char*>s.cache)[: sizeof(uint64_t) << self.widths.cache],
+                b"".join(rows),
+            ))
+        return self.offset, self.cut, self.contradictions, found
+
+    def load(self, saved):
+        """Continue from a state that `save` returned; the next bytes are those from its offset on."""
+        cdef uint32_t i
+        cdef Source* s
+        cdef Source kept
+        cdef Row* rows
+        cdef bytes raw, stack, predictor, cache, waiting
+        if self.offset or self.kept:
+            raise RuntimeError("a decoder that has begun cannot continue another")
+        self.offset, self.cut, self.contradictions, found = saved
+        for i, raw, stack, predictor, cache, waiting in found:
+            if i >= self.count or len(raw) != sizeof(Source) or <size_t>len(stack) > self.stack_most * sizeof(uint64_t):
+                raise ValueError(i)
+            s = &self.sources[i]
+            kept = s[0]
+            memcpy(s, <const char*>raw, sizeof(Source))
+            s.stack, s.predictor, s.cache, s.skipped = kept.stack, kept.predictor, kept.cache, kept.skipped
+            s.rows, s.size, s.room = NULL, 0, 0
+            if s.last != NULL:
+                s.last = self.code_at(s.last_pc)
+            memcpy(s.stack, <const char*>stack, len(stack))
+            memcpy(s.predictor, <const char*>predictor, min(<size_t>len(predictor), <size_t>1 << self.widths.predictor))
+            memcpy(s.cache, <const char*>cache, min(<size_t>len(cache), sizeof(uint64_t) << self.widths.cache))
+            if len(waiting):
+                rows = <Row*>malloc(len(waiting))
+                if rows == NULL:
+                    raise MemoryError
+                memcpy(rows, <const char*>waiting, len(waiting))
+                s.rows, s.size = rows, len(waiting) // <Py_ssize_t>sizeof(Row)
+                s.room = s.size
+                self.waiting += s.size
+
     # --- text ---
 
     cdef int name_of(self, Code* code, uint64_t address) noexcept nogil:
@@ -1071,18 +1180,19 @@ cdef class EtraceDecoder:
         code.name = <int32_t>(low - 1) if low and address < self.ends[low - 1] else -2
         return code.name
 
-    def csv(self, EtraceRows rows not None, list states, bytes located):
+    def csv(self, EtraceRows rows not None, list states, bytes located, SymbolCells texts=None):
         """Return lines with the columns stream, thread, cycle, cycles, address, size, state, symbol.
 
-        ``states``: a name (bytes) for each code. ``located``: codes of gaps that are shown with their bytes.
+        ``states``: a name (bytes) for each code. ``located``: codes of gaps that are shown with their bytes. With
+        ``texts`` there is another column: what they have for the address of each instruction.
         """
-        cdef Py_ssize_t i, room = rows.size * 96 + 4096, used = 0, length
+        cdef Py_ssize_t i, room = rows.size * 96 + 4096, used = 0, more = 0
+        cdef Named* text = NULL
         cdef char* out = <char*>malloc(room)
         cdef char* larger
         cdef Row* r
         cdef Code* code
         cdef bytes word, name
-        cdef const char* text
         cdef int number
         if out == NULL:
             raise MemoryError
@@ -1098,8 +1208,11 @@ cdef class EtraceDecoder:
                 word = states[r.what]
                 if r.what >= UNKNOWN and r.what in located:
                     word += b"[%d:%d]" % (r.address, r.context)
-                if used + 160 + len(word) + len(name) > room:
-                    room = 2 * room + 256 + len(word) + len(name)
+                if texts is not None and r.size:
+                    text = texts.at(r.address)
+                    more = text.length
+                if used + 160 + len(word) + len(name) + more > room:
+                    room = 2 * room + 256 + len(word) + len(name) + more
                     larger = <char*>realloc(out, room)
                     if larger == NULL:
                         raise MemoryError
@@ -1113,18 +1226,17 @@ cdef class EtraceDecoder:
                 out[used + 1] = c","
                 used += 2
                 if r.what < UNKNOWN and self.widths.context:
-                    used += put_number(out + used, <int64_t>(r.context & (~<uint64_t>0 >> 1)))
+                    used += put_decimal(out + used, r.context & (~<uint64_t>0 >> 1))
                 out[used] = c","
                 used += 1
                 if r.time >= 0:
-                    used += put_number(out + used, r.time)
+                    used += put_decimal(out + used, r.time)
                 out[used] = c","
                 used += 1
                 if r.what >= UNKNOWN:
                     if r.time >= 0 and r.after >= r.time:
-                        used += put_number(out + used, r.after - r.time)
-                    memcpy(out + used, b",,0,", 4)
-                    used += 4
+                        used += put_decimal(out + used, r.after - r.time)
+                    used += put_bytes(out + used, b",,0,")
                 else:
                     out[used] = c","
                     used += 1 + put_address(out + used + 1, r.address)
@@ -1132,16 +1244,16 @@ cdef class EtraceDecoder:
                     out[used + 1] = <char>(48 + r.size)
                     out[used + 2] = c","
                     used += 3
-                length = len(word)
-                text = word
-                memcpy(out + used, text, length)
-                used += length
+                used += put_bytes(out + used, word)
                 out[used] = c","
                 used += 1
-                length = len(name)
-                text = name
-                memcpy(out + used, text, length)
-                used += length
+                used += put_bytes(out + used, name)
+                if texts is not None:
+                    out[used] = c","
+                    used += 1
+                    if r.size:
+                        memcpy(out + used, text.name, text.length)
+                        used += text.length
                 out[used] = c"\n"
                 used += 1
             return out[:used]

@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headway.errors import HeadwayError
@@ -33,7 +34,8 @@ class EtraceFile:
     """The parameters and the streams of a trace. ``name``: the program, or what it is called."""
 
     parameters: EtraceParameters
-    streams: tuple[Callable[[], Iterator[bytes]], ...]
+    streams: tuple[Callable[[int], Iterator[bytes]], ...]
+    """What gives the bytes of each from a byte on."""
     name: str
     digest: str = ""
     """Of the program, as `headway.trace.threads.container.digest_of` makes it; empty if the trace has none."""
@@ -45,9 +47,7 @@ class EtraceFile:
     def of_machine(cls, recording: TraceFile) -> EtraceFile:
         """Take a trace of the machine with packets of E-Trace. Raises HeadwayError if its parameters are impossible."""
         shape = recording.shape
-        streams = tuple(
-            (lambda core=core: recording.pieces(core)) for core in range(shape.cores) if recording.sizes[core]
-        )
+        streams = tuple(partial(recording.pieces, core) for core in range(shape.cores) if recording.sizes[core])
         parameters = EtraceParameters.of(recording.etrace or {})
         return cls(parameters, streams, shape.name, shape.program, (), recording.complete)
 
@@ -73,15 +73,18 @@ class EtraceFile:
         except HeadwayError as error:
             raise HeadwayError(f"{path!a}: etrace.{error}") from None
         folder = os.path.dirname(path)
-        streams = tuple((lambda name=name: _pieces(os.path.join(folder, name))) for name in names)
+        streams = tuple(partial(_pieces, os.path.join(folder, name)) for name in names)
         images = (os.path.join(folder, program),) if program else ()
         return cls(parameters, streams, program or "the program", "", images)
 
 
-def _pieces(path: str) -> Iterator[bytes]:
+def _pieces(path: str, start: int) -> Iterator[bytes]:
     with open_file(path, "a stream of E-Trace") as stream:
         while True:
             try:
+                if start:
+                    stream.seek(start)
+                    start = 0
                 piece = stream.read(_PIECE)
             except OSError as error:
                 raise HeadwayError(f"{path!a} cannot be read ({error.strerror})") from None

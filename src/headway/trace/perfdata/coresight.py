@@ -23,7 +23,7 @@ from headway.trace._program import InstructionTable
 from headway.trace._records import Records
 from headway.trace._waypoints import WaypointFlow
 from headway.trace.code import Code
-from headway.trace.disassembly import A64, ARM
+from headway.trace.disassembly import ARM
 from headway.trace.host_moment import HostMoment
 from headway.trace.memory import ProcessMemory
 from headway.trace.packets import PacketKind
@@ -200,7 +200,7 @@ class CoreSightThreads:
         assert recorded.info is not None
         self.recorded, self.path = recorded, recorded.path
         processors = processors_of(recorded.info.words, self.path)
-        self.isa = A64 if any(one.setting.protocol in ("ETMv4", "ETE") for one in processors) else ARM
+        self.isa = ARM
         found = recorded.conversion
         self.ticks = (
             Ticks(found.shift, found.multiplier, found.zero)
@@ -221,7 +221,7 @@ class CoreSightThreads:
 
     def _build(self, units: Sequence[_Unit], images: Sequence[str]) -> None:
         sideband = self.recorded.sideband
-        tracing = [unit for unit in units if _threads(unit)]
+        tracing = [unit for unit in units if unit.processor.setting.threads]
         for tid, pid in sorted(sideband.pids.items()):
             versions = sideband.versions(pid)
             memory = self._with(versions[-1].memory if versions else ProcessMemory(self.recorded.files), images)
@@ -267,9 +267,3 @@ class CoreSightThreads:
     def chosen(self, ids: Iterable[int]) -> list[EtmStream]:
         """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""
         return chosen_threads(self.streams, ids, self.path)
-
-
-def _threads(unit: _Unit) -> bool:
-    """Return whether a unit traces context IDs."""
-    setting: Any = unit.processor.setting
-    return bool(getattr(setting, "threads", False) or getattr(setting, "context_bytes", 0))

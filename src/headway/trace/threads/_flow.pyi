@@ -1,5 +1,7 @@
 from collections.abc import Iterable, Sequence
 
+from headway.trace._records import SymbolCells
+
 from .segments import Segment
 
 Row = tuple[int, int | None, int | None, int, int, int, int]
@@ -10,6 +12,7 @@ class ThreadRows:
     def span(self, i: int) -> tuple[int, int] | None: ...
     def counts(self) -> dict[int, int]: ...
     def find(self, thread: int, cycle: int, unit: int) -> int: ...
+    def chosen(self, threads: int, first: int | None, end: int | None, unit: int) -> ThreadRows: ...
     def csv(
         self,
         stream: bytes,
@@ -17,6 +20,7 @@ class ThreadRows:
         states: Sequence[bytes],
         functions: Sequence[tuple[int, int, bytes]],
         located: bytes,
+        texts: SymbolCells | None = None,
     ) -> bytes: ...
 
 def count_packets(data: bytes, waypoints: bool = False) -> list[int]: ...

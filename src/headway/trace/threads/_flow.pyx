@@ -13,6 +13,8 @@ from libc.string cimport memcpy, memset
 
 from headway.riscv.decode cimport Decoded, decode_half, decode_word
 from headway.riscv.operations cimport BEQ, BGEU, FENCE_I, JAL, JALR, MRET, is_link
+from headway.trace._records cimport Named, SymbolCells
+from headway.trace._text cimport put_address, put_bytes, put_decimal
 from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK
 from headway.trace.threads.packets cimport (
     ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, STEPPED, SYNC, TRIGGERED,
@@ -130,38 +132,6 @@ cdef inline uint32_t limited(uint64_t cycles) noexcept nogil:
     return <uint32_t>min(cycles, <uint64_t>0xFFFFFFFF)
 
 
-cdef inline Py_ssize_t put_text(char* at, bytes text):
-    cdef Py_ssize_t size = len(text)
-    memcpy(at, <const char*>text, size)
-    return size
-
-
-cdef inline Py_ssize_t put_number(char* at, int64_t value) noexcept nogil:
-    """Write a number, which must not be negative, in decimal digits."""
-    cdef char digits[20]
-    cdef Py_ssize_t n = 0, i
-    while True:
-        digits[n] = <char>(48 + value % 10)
-        value //= 10
-        n += 1
-        if not value:
-            break
-    for i in range(n):
-        at[i] = digits[n - 1 - i]
-    return n
-
-
-cdef inline Py_ssize_t put_address(char* at, uint32_t value) noexcept nogil:
-    """Write 0x and eight digits."""
-    cdef int i
-    cdef uint32_t digit
-    at[0], at[1] = c"0", c"x"
-    for i in range(8):
-        digit = value >> (28 - 4 * i) & 15
-        at[2 + i] = <char>(48 + digit if digit < 10 else 87 + digit)
-    return 10
-
-
 cdef class ThreadRows:
     """What the threads did, in the order of each thread's time.
 
@@ -231,18 +201,59 @@ cdef class ThreadRows:
                 return i
         return -1
 
-    def csv(self, bytes stream, int first, list states, list functions, bytes located):
+    def chosen(self, uint32_t threads, first, end, int64_t unit):
+        """Return the rows of threads (a bit for each) that are in cycles of their core from ``first`` up to ``end``.
+
+        ``end`` is None without a limit; with ``first`` None too, cycles do not matter. ``unit``: cycles of the core in
+        one of a thread.
+        """
+        cdef ThreadRows found = ThreadRows()
+        cdef Py_ssize_t i
+        cdef Row* r
+        cdef int64_t begin, after, low = 0, high = LATEST * 8 - 1
+        cdef bint timed = first is not None or end is not None
+        if first is not None:
+            low = max(0, min(first, high))
+        if end is not None:
+            high = max(0, min(end, high))
+        found.need(self.size + 1)
+        for i in range(self.size):
+            r = &self.data[i]
+            if not threads >> r.thread & 1:
+                continue
+            if timed:
+                if r.cycle < 0:
+                    continue
+                begin = after = r.cycle
+                if r.what == EXECUTED or r.what == NOT_TAKEN:
+                    begin -= unit - 1
+                elif r.what != TRIGGER_MARK:
+                    after += max(length_of(r), <int64_t>1) - 1
+                if after < low or begin >= high:
+                    continue
+            found.data[found.size] = r[0]
+            if r.what >= BEFORE:
+                found.data[found.size].id = <uint32_t>found.spanned
+                found.spans[found.spanned] = self.spans[r.id]
+                found.spanned += 1
+            found.size += 1
+        return found
+
+    def csv(self, bytes stream, int first, list states, list functions, bytes located, SymbolCells texts=None):
         """Return lines with the columns stream, thread, cycle, cycles, address, size, state, symbol.
 
         ``first``: the number of thread 0. ``states``: a name (bytes) for each code. ``functions``: (start, end, name),
-        ordered by start. ``located``: codes of gaps that are shown with the bytes from which they come.
+        ordered by start. ``located``: codes of gaps that are shown with the bytes from which they come. With ``texts``
+        there is another column: what they have for the address of each instruction.
         """
         cdef Py_ssize_t i, room = 4096, used = 0, names = len(functions), low, high, middle
         cdef char* out = <char*>malloc(room)
         cdef char* larger
         cdef Row* r
         cdef const char* state
-        cdef bytes name = b"", word, line
+        cdef bytes name = b"", word
+        cdef Named* text = NULL
+        cdef Py_ssize_t more = 0
         cdef uint32_t start = 1, end = 0
         cdef int64_t length
         if out == NULL:
@@ -264,42 +275,51 @@ cdef class ThreadRows:
                 word = states[r.what]
                 if r.what >= BEFORE and r.what in located:
                     word += b"[%d:%d]" % (self.spans[r.id].start, self.spans[r.id].end)
-                if used + 128 + len(stream) + len(word) + len(name) > room:
-                    room = 2 * room + 256 + len(stream) + len(word) + len(name)
+                if texts is not None and r.size:
+                    text = texts.at(r.address)
+                    more = text.length
+                if used + 128 + len(stream) + len(word) + len(name) + more > room:
+                    room = 2 * room + 256 + len(stream) + len(word) + len(name) + more
                     larger = <char*>realloc(out, room)
                     if larger == NULL:
                         raise MemoryError
                     out = larger
-                used += put_text(out + used, stream)
+                used += put_bytes(out + used, stream)
                 out[used] = c","
-                used += 1 + put_number(out + used + 1, first + r.thread)
+                used += 1 + put_decimal(out + used + 1, first + r.thread)
                 out[used] = c","
                 used += 1
                 if r.cycle >= 0:
-                    used += put_number(out + used, r.cycle)
+                    used += put_decimal(out + used, r.cycle)
                 out[used] = c","
                 used += 1
                 if r.what >= BEFORE:
                     length = length_of(r)
                     if length >= 0:
-                        used += put_number(out + used, length)
-                    used += put_text(out + used, b",,0,")
+                        used += put_decimal(out + used, length)
+                    used += put_bytes(out + used, b",,0,")
                 else:
                     if r.cycles or r.cycle >= 0:
-                        used += put_number(out + used, r.cycles)
+                        used += put_decimal(out + used, r.cycles)
                     out[used] = c","
                     used += 1
                     if r.address or r.what != TRIGGER_MARK:
                         used += put_address(out + used, r.address)
                     out[used] = c","
-                    used += 1 + put_number(out + used + 1, r.size)
+                    used += 1 + put_decimal(out + used + 1, r.size)
                     out[used] = c","
                     used += 1
-                used += put_text(out + used, word)
+                used += put_bytes(out + used, word)
                 out[used] = c","
                 used += 1
                 if r.what < BEFORE:
-                    used += put_text(out + used, name)
+                    used += put_bytes(out + used, name)
+                if texts is not None:
+                    out[used] = c","
+                    used += 1
+                    if r.size:
+                        memcpy(out + used, text.name, text.length)
+                        used += text.length
                 out[used] = c"\n"
                 used += 1
             return out[:used]

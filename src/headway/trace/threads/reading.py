@@ -7,11 +7,13 @@ pass keeps the decoder's state from time to time, so that the answer needs only 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, SelectionError
+from headway.trace._records import SymbolCells
+from headway.trace.selection import Wanted
 
 from ._flow import ThreadDecoder, ThreadRows, count_packets
 from .clock import Clock
@@ -103,6 +105,13 @@ class TracedProgram:
     segments: tuple[tuple[int, bytes], ...]
     functions: tuple[tuple[int, int, str], ...] = ()
     lines: SourceLines | None = None
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes at an address; fewer or none where there are none."""
+        for start, data in self.segments:
+            if start <= address < start + len(data):
+                return data[address - start : address - start + size]
+        return b""
 
     def symbol(self, address: int) -> str:
         """Return the function that contains an address, or ""."""
@@ -202,6 +211,13 @@ class Trace:
             have = ", ".join(f"{known:#x}" for known in range(self.shape.cores))
             raise HeadwayError(f"there is no stream {core:#x} in this trace: there are {have}")
 
+    def check_threads(self, threads: Iterable[int]) -> None:
+        """Raise SelectionError if there cannot be one of these threads of the machine."""
+        count = self.shape.cores * self.shape.threads
+        for thread in threads:
+            if not 0 <= thread < count:
+                raise SelectionError(f"there is no thread {thread} in this trace: there are {count}, from 0 on")
+
     def check_times(self) -> None:
         """Raise HeadwayError if the trace counts no cycles."""
         if not self.shape.cycle_accurate:
@@ -219,22 +235,63 @@ class Trace:
             yield from found.feed(piece)
         yield from found.finish()
 
-    def rows(self, core: int, *, stalls: bool = False) -> Iterator[ThreadRows]:
+    def rows(self, core: int, *, stalls: bool = False, wanted: Wanted | None = None) -> Iterator[ThreadRows]:
         """Yield what each thread of a core did, in parts; with ``stalls`` also the cycles in which it executed nothing.
 
-        Raises HeadwayError without a program.
+        Only the threads (of the machine) and the part of the time (in its ticks) that are ``wanted`` are given. Raises
+        HeadwayError without a program, and for a time without cycles.
         """
         self.check_program()
         decoder = self._decoder(stalls)
-        for rows, _, _ in self._decoded(core, decoder):
-            yield rows
+        if wanted is None or (not wanted.timed and not wanted.threads):
+            for rows, _, _ in self._decoded(core, decoder):
+                yield rows
+            return
+        threads = [one - core * self.shape.threads for one in wanted.threads] or range(self.shape.threads)
+        mask = sum({1 << one for one in threads if 0 <= one < self.shape.threads})
+        if not mask:
+            return
+        first = end = None
+        start = 0
+        if wanted.timed:
+            self.check_times()
+            clock = self.clock(core)
+            first = None if wanted.begin is None else clock.cycle(wanted.begin)
+            end = None if wanted.end is None else clock.cycle(wanted.end)
+            if first is not None:
+                kept = self._kept_before(core, first)
+                decoder.load(kept.state)
+                start = kept.offset
+        for rows, _, _ in self._decoded(core, decoder, start):
+            yield rows.chosen(mask, first, end, self.shape.threads if self.shape.strict else 1)
 
-    def csv(self, core: int, *, stalls: bool = False) -> Iterator[bytes]:
-        """Yield the rows as comma-separated values: stream, thread, cycle, cycles, address, size, state, symbol."""
+    def _kept_before(self, core: int, cycle: int) -> _Kept:
+        """Return the last kept state before which no thread had passed a cycle."""
+        kept = self._indexed(core).kept
+        at = 0
+        for number, one in enumerate(kept):
+            if any(time is None or time > cycle for time in one.times):
+                break
+            at = number
+        return kept[at]
+
+    def csv(
+        self,
+        core: int,
+        *,
+        stalls: bool = False,
+        wanted: Wanted | None = None,
+        text: Callable[[int], str] | None = None,
+    ) -> Iterator[bytes]:
+        """Yield the rows as comma-separated values: stream, thread, cycle, cycles, address, size, state, symbol.
+
+        ``text`` gives another column: of the address of an instruction.
+        """
         functions = [] if self.program is None else [(a, b, _field(name)) for a, b, name in self.program.functions]
-        for rows in self.rows(core, stalls=stalls):
+        texts = None if text is None else SymbolCells(text)
+        for rows in self.rows(core, stalls=stalls, wanted=wanted):
             if len(rows):
-                yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions, _LOCATED)
+                yield rows.csv(f"{core:#x}".encode(), core * self.shape.threads, _PADDED, functions, _LOCATED, texts)
 
     def statistics(self, core: int) -> CoreStatistics:
         """Return what is in a stream; without a program, only its packets."""

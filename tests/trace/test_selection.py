@@ -1,0 +1,141 @@
+"""Parts of a capture: those records, by time and by thread, that looking through all of them finds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.trace.encoding import ALIGNMENT, atom, branch, frames, sync, timestamp
+from tests.trace.perfdata.test_threads import headway
+from tests.trace.programs import BASE
+from tests.trace.snapshots import STREAM, write
+
+from headway.trace._selection import Selection
+from headway.trace.alignment import AlignedTime, fit
+from headway.trace.decode import Capture, Stream
+from headway.trace.records import Gap, Instruction, Record
+from headway.trace.selection import Wanted, stretches_of
+
+CONTEXTS = (
+    "[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\nETMCR(0x000)=0x1000D000\n"
+    "ETMIDR(0x079)=0x410CF250\nETMCCER(0x07A)=0x344008F2\nETMTRACEIDR(0x080)=0x10\n"
+)
+"""A unit that counts cycles and traces context IDs of four bytes."""
+
+
+def switching(seed: int, runs: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """A stream in which threads take turns, and the thread of each turn with the cycle of its first instruction."""
+    chance, turns = random.Random(seed), list[tuple[int, int]]()
+    stream, cycle, before = ALIGNMENT, 0, 0
+    for _ in range(runs):
+        thread = chance.choice([one for one in (100, 101, 102) if one != before])
+        before = thread
+        stream += sync(BASE, reason=0 if turns else 1, context=thread.to_bytes(4, "little"))
+        turns.append((thread, cycle + 10))
+        long = chance.randrange(64)
+        for number in range(65):  # 64 nop, bx lr
+            cycles = chance.randrange(10, 20_000) if number == long else 10
+            stream += atom(True, cycles)
+            cycle += cycles
+        turns[-1] = thread, turns[-1][1] if long else cycle - 640
+        stream += branch(BASE) + timestamp(1000 + cycle)
+    return stream, turns
+
+
+def captured(folder: Path, stream: bytes, **changes: str) -> Stream:
+    return Capture.open(str(write(folder, frames([(0x10, stream)]), **changes))).streams[0x10]
+
+
+def by_looking(stream: Stream, begin: int | None, end: int | None, threads: tuple[int, ...]) -> list[Record]:
+    """What is wanted, by looking at all records."""
+    found = fit(stream.timestamps())
+    chosen: list[Record] = []
+    for record in stream.records():
+        if not isinstance(record, Instruction | Gap) or record.cycle is None:
+            continue
+        if threads and isinstance(record, Instruction) and record.thread not in threads:
+            continue
+        length = record.cycles or 0 if isinstance(record, Gap) else 0
+        first, last = (found.moment(record.epoch, cycle) for cycle in (record.cycle - length, record.cycle))
+        if not isinstance(last, AlignedTime):
+            continue
+        since = first.time if isinstance(first, AlignedTime) else last.time
+        if (begin is None or last.time >= begin) and (end is None or since < end):
+            chosen.append(record)
+    return chosen
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_selection_is_what_looking_through_all_finds(tmp_path: Path, data: st.DataObject) -> None:
+    stream = captured(tmp_path, switching(data.draw(st.integers(0, 1 << 20)), 12)[0], etm=CONTEXTS)
+    found = fit(stream.timestamps())
+    assert found.span is not None
+    start, stop = map(int, found.span)
+    begin = data.draw(st.none() | st.integers(start - 100, stop + 100))
+    end = data.draw(st.none() | st.integers(start - 100, stop + 100))
+    threads = data.draw(st.sampled_from([(), (100,), (101, 102), (7,)]))
+    stretches = None if begin is None and end is None else stretches_of(found, begin, end)
+    selection = Selection(stretches, threads or None)
+    chosen = [one for one in stream.records(selection) if isinstance(one, Instruction | Gap)]
+    assert chosen == by_looking(stream, begin, end, threads)
+
+
+def test_gaps_that_reach_into_the_part_belong_to_it(tmp_path: Path) -> None:
+    stream = captured(tmp_path, STREAM)
+    for begin in range(995, 1110):
+        for end in (None, begin + 1, begin + 40):
+            selection = Selection(stretches_of(fit(stream.timestamps()), begin, end))
+            chosen = [one for one in stream.records(selection) if isinstance(one, Instruction | Gap)]
+            assert chosen == by_looking(stream, begin, end, ())
+
+
+def test_no_thread_is_wanted_of_what_has_none() -> None:
+    wanted = Wanted(threads=(5,))
+    assert wanted.holds(5)
+    assert wanted.holds(None)
+    assert not wanted.holds(6)
+    assert Wanted().holds(6)
+
+
+def rows(*words: object) -> list[dict[str, str]]:
+    done = headway("trace", *words, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+@pytest.mark.end_to_end
+def test_the_commands_select_and_disassemble(tmp_path: Path) -> None:
+    path = write(tmp_path / "capture", frames([(0x10, switching(3, 12)[0])]), etm=CONTEXTS)
+    every = rows("decode", path)
+    assert {row["thread"] for row in every if row["address"]} == {"100", "101", "102"}
+    mine = rows("decode", path, "--thread", 101, "--disassemble")
+    assert [{k: v for k, v in row.items() if k != "instruction"} for row in mine] == [
+        row for row in every if row["thread"] in ("101", "")
+    ]
+    assert {row["instruction"] for row in mine if row["address"]} == {"nop", "bx lr"}
+    done = headway("trace", "decode", path, "--thread", 101, "--disassemble", "--format", "json")
+    assert [row["instruction"] for row in json.loads(done.stdout)] == [row["instruction"] for row in mine]
+    placed = rows("align", path, "--instructions")
+    part = rows("decode", path, "--from", 15_000, "--to", 40_000)
+    assert part
+    assert part == [
+        one for one, at in zip(every, placed, strict=True) if at["time"] and 15_000 <= float(at["time"]) < 40_000
+    ]
+    (moment,) = rows("at", path, "--time", 15_000, "--disassemble")
+    assert moment["instruction"] in ("nop", "bx lr")
+    assert not rows("at", path, "--time", 15_000, "--thread", 5)
+    for words, says in (
+        (("--thread", 5), "no context IDs"),
+        (("--from", 9, "--to", 9), "nothing in between"),
+    ):
+        done = headway("trace", "decode", write(tmp_path / "other"), *words)
+        assert done.returncode
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr

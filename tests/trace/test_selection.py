@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.recording.queries.runs import Recorded, Row, Thread
+from tests.recording.queries.runs import write as write_recording
 from tests.trace.encoding import ALIGNMENT, atom, branch, frames, sync, timestamp
 from tests.trace.perfdata.test_threads import headway
 from tests.trace.programs import BASE
@@ -21,12 +23,15 @@ from headway.trace.alignment import AlignedTime, fit
 from headway.trace.decode import Capture, Stream
 from headway.trace.records import Gap, Instruction, Record
 from headway.trace.selection import Wanted, stretches_of
+from headway.trace.switches import last_of_threads, run_starts_of
 
 CONTEXTS = (
     "[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\nETMCR(0x000)=0x1000D000\n"
     "ETMIDR(0x079)=0x410CF250\nETMCCER(0x07A)=0x344008F2\nETMTRACEIDR(0x080)=0x10\n"
 )
 """A unit that counts cycles and traces context IDs of four bytes."""
+MHZ = 50
+"""Ticks in a microsecond."""
 
 
 def switching(seed: int, runs: int) -> tuple[bytes, list[tuple[int, int]]]:
@@ -139,3 +144,59 @@ def test_the_commands_select_and_disassemble(tmp_path: Path) -> None:
         assert done.returncode
         assert says in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_the_turns_of_threads_and_what_they_executed_last(tmp_path: Path) -> None:
+    stream, turns = switching(4, 30)
+    one = captured(tmp_path, stream, etm=CONTEXTS)
+    streams = [(one, fit(one.timestamps()))]
+    starts = run_starts_of(streams)
+    assert sum(map(len, starts.values())) == len(turns) - 1
+    every = [record for record in one.records() if isinstance(record, Instruction)]
+    for thread, tick in turns[5::3]:
+        last = last_of_threads(streams, 1000 + tick)
+        before = [record for record in every if record.cycle is not None and record.cycle <= tick]
+        for who in {record.thread for record in before} - {thread, None}:
+            assert who is not None
+            assert last[who][0] == [record for record in before if record.thread == who][-1]
+
+
+@pytest.mark.end_to_end
+def test_a_capture_beside_a_recording(tmp_path: Path) -> None:
+    """The clock of the timestamps has 50 MHz and began before; the recording is longer than the capture."""
+    stream, turns = switching(5, 60)
+    start, offset = 7_000_000_000, 400_000_000
+    edges = [start + offset + tick * 1000 // MHZ for _, tick in turns]
+    end = edges[-1] + 500_000_000
+    table, kept = [], []
+    for number, tid in enumerate((100, 101, 102, 103)):
+        kept.append(Thread(number, tid, tid, f"prog{number}", start, start, None))
+        at = start
+        early = [start + 1000 * n * (3 + number) for n in range(1, 40)] if tid < 103 else []
+        mine = [
+            (edge, after) for edge, after, (who, _) in zip(edges, [*edges[1:], end], turns, strict=True) if who == tid
+        ]
+        for begin, stop in [*((moment, moment + 500) for moment in early), *mine]:
+            table.append(Row(at, begin - at, 0, None, number, "ready.wait"))
+            table.append(Row(begin, stop - begin, 0, 0, number, "user"))
+            at = stop
+        if at < end:
+            table.append(Row(at, end - at, 0, None, number, "wait.sleep"))
+    run = write_recording(Recorded(start, end, table, kept), tmp_path / "run.hw")
+    path = write(tmp_path / "capture", frames([(0x10, stream)]), etm=CONTEXTS)
+    when = edges[40] - start + 2000
+    done = headway("at", run, f"{when}ns", "--trace", path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = {row["tid"]: row for row in json.loads(done.stdout)}
+    running = turns[40][0]
+    assert found[running]["state"] == "user"
+    assert found[running]["instruction"] in ("nop", "bx lr")
+    assert abs(found[running]["executed"] - when - start) <= 450_000
+    assert found[103]["executed_unknown"] == "unknown.outside"
+    assert "50 MHz" in done.stderr
+    other = next(turn for turn in reversed(range(40)) if turns[turn][0] != running)
+    before = found[turns[other][0]]
+    assert abs(before["executed"] - edges[other + 1]) <= 200_000
+    strange = headway("at", run, f"{when}ns", "--trace", write(tmp_path / "plain"))
+    assert strange.returncode == 125
+    assert "no context IDs" in strange.stderr or "context IDs and timestamps" in strange.stderr

@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from headway.cli import machine_traces
+from headway.cli import etrace_traces, machine_traces
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
     from headway.recording.queries.catalogue import RecordedRun
+    from headway.trace.alignment import Fit
+    from headway.trace.decode import Stream
     from headway.trace.disassembly import Disassembler
+    from headway.trace.etrace.reading import EtraceMoment
     from headway.trace.hosts import HostCapture, HostStream
+    from headway.trace.records import Gap, Instruction
     from headway.trace.relation import ClockRelation
     from headway.trace.threads.reading import ThreadMoment
 
@@ -56,29 +60,79 @@ def open_traced(run: RecordedRun, path: str, images: Sequence[str]) -> Traced:
     """Open the trace of a recording's run. Raises HeadwayError."""
     from headway.trace.containers import kind_of
 
+    if etrace_traces.answers(path):
+        return TracedEtrace(run, path, images)
     if kind_of(path) is not None:
         return TracedRun(run, path, images)
     if machine_traces.answers(path):
         return TracedMachine(run, path, images)
-    raise HeadwayError(f"{path!a} has no threads that a recording has too: give perf.data, or a trace of the machine")
+    return TracedCapture(run, path, images)
+
+
+_OF_THE_MACHINE = "trace and recording have the machine's clock"
+
+
+def _check_machine(run: RecordedRun, path: str, traced: str) -> None:
+    """Raise HeadwayError if the recording is not of a machine's run, or of another program than was traced."""
+    if run.time_unit != "cycles":
+        raise HeadwayError(f"{run.words} is of a Linux machine, and {path!a} of the reference machine")
+    ran = os.path.basename(run.command[0]) if run.command else ""
+    if ran and traced and ran[:255] != traced:
+        raise HeadwayError(f"{run.words} is of {ran!a}, and {path!a} of {traced!a}: give the trace of the same run")
+
+
+class TracedEtrace:
+    """A trace of E-Trace beside the recording of the same run of the machine.
+
+    Only some instructions have a time. What is known of a thread is the last of these.
+    """
+
+    words = _OF_THE_MACHINE
+    left_out = ""
+
+    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
+        """Open the trace. Raises HeadwayError if it is not of a machine's run, or without its program or times."""
+        self._trace = etrace_traces.opened(path, images)
+        _check_machine(run, path, self._trace.name if path.endswith(".hwt") else "")
+        self._trace.check_program()
+        self._trace.check_times()
+        self._text = etrace_traces.text_of_trace(self._trace)
+        self._moments: dict[int, list[EtraceMoment]] = {}
+
+    def at(self, tid: int, cpu: int | None, time: int) -> Executed:
+        """Return the last that is known of a thread at a tick, by the hart that it had."""
+        if cpu is None:
+            return Executed("it had no processor")
+        if time not in self._moments:
+            try:
+                self._moments[time] = self._trace.at(time)
+            except HeadwayError:  # nothing is known so early
+                self._moments[time] = []
+        program, contexts = self._trace.program, self._trace.contexts
+        for one in self._moments[time]:
+            if one.source != cpu or program is None:
+                continue
+            if one.address is None:
+                return Executed(one.state)
+            if contexts and one.context and one.context != tid:
+                break
+            where = program.symbol(one.address) or None, program.line(one.address) or None
+            return Executed(None, *where, one.address, self._text(one.address) or None, one.time, 0)
+        return Executed("unknown.outside")
 
 
 class TracedMachine:
     """A trace of the reference machine beside the recording of the same run. Both have the machine's clock."""
 
-    words = "trace and recording have the machine's clock"
+    words = _OF_THE_MACHINE
     left_out = ""
 
     def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
         """Open the trace. Raises HeadwayError if it is not of a machine's run, or without its program."""
         from headway.trace.disassembly import RISCV, Disassembler
 
-        if run.time_unit != "cycles":
-            raise HeadwayError(f"{run.words} is of a Linux machine, and {path!a} of the reference machine")
         self._trace = machine_traces.opened(path, images)
-        ran, traced = os.path.basename(run.command[0]) if run.command else "", self._trace.shape.name
-        if ran and traced and ran[:255] != traced:
-            raise HeadwayError(f"{run.words} is of {ran!a}, and {path!a} of {traced!a}: give the trace of the same run")
+        _check_machine(run, path, self._trace.shape.name)
         self._trace.check_program()
         self._engine = Disassembler(RISCV)
         self._moments: dict[int, list[ThreadMoment]] = {}
@@ -163,4 +217,82 @@ class TracedRun:
             self._engine.text(memory, place_of(record.address, record.isa)) or None,
             None if found.time is None else self.relation.here(found.time),
             (found.uncertainty or 0) + self.relation.uncertainty,
+        )
+
+
+class TracedCapture:
+    """A capture of a trace port beside a recording of the same run, by the context IDs that its streams have.
+
+    Its timestamps are of a counter whose frequency it does not say. That is found of the times between switches.
+    """
+
+    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
+        """Open the capture and relate the clocks. Raises HeadwayError if it cannot be read or related."""
+        from headway.recording.queries.run_starts import run_starts
+        from headway.trace.alignment import fit
+        from headway.trace.decode import Capture
+        from headway.trace.disassembly import ARM, Disassembler
+        from headway.trace.relation import relate_ticks
+        from headway.trace.switches import run_starts_of
+
+        if run.time_unit != "ns":
+            raise HeadwayError(f"{run.words} is of the reference machine, and {path!a} is of a Linux machine")
+        self._capture = Capture.open(path, images)
+        self._engine = Disassembler(ARM)
+        self._streams: list[tuple[Stream, Fit]] = []
+        for stream in self._capture.chosen(()):
+            if stream.setting.threads:
+                stream.check()
+                stream.check_image()
+                self._streams.append((stream, fit(stream.timestamps())))
+        self._streams = [(stream, found) for stream, found in self._streams if found.rate is not None]
+        if not self._streams:
+            raise HeadwayError(f"no stream of {path!a} has context IDs and timestamps: its threads are not known")
+        there = run_starts_of(self._streams)
+        found = relate_ticks(run_starts(run, there.keys()), there)
+        if found is None:
+            raise HeadwayError(
+                f"the timestamps of {path!a} cannot be related to the times of {run.words}: too few switches of the "
+                "same threads are in both; trace and record the same run, with the thread's ID as context ID"
+            )
+        self.relation = found
+        self._last: dict[int, dict[int, tuple[Instruction | Gap, Stream, float]]] = {}
+
+    @property
+    def words(self) -> str:
+        """How the clocks lie to each other, for people."""
+        one = self.relation
+        return (
+            f"the clocks are related by {one.matches:,} switches that both have, ± {one.uncertainty / 1000:.3g} µs; "
+            f"the timestamps count {one.rate * 1e3:,.4g} MHz"
+        )
+
+    @property
+    def left_out(self) -> str:
+        """What of the capture is missing, in one line."""
+        return self._capture.left_out
+
+    def at(self, tid: int, cpu: int | None, time: int) -> Executed:
+        """Return what a thread had executed last at a time of the recording."""
+        from headway.trace.records import Instruction, place_of
+        from headway.trace.switches import last_of_threads
+
+        tick = self.relation.there(time)
+        if time not in self._last:
+            self._last[time] = last_of_threads(self._streams, tick)
+        found = self._last[time].get(tid)
+        if found is None:
+            return Executed("unknown.outside")
+        record, stream, when = found
+        if not isinstance(record, Instruction):
+            return Executed(record.why.state)
+        image, place = stream.image, place_of(record.address, record.isa)
+        return Executed(
+            None,
+            image.symbol(record.address) or None,
+            image.line(record.address) or None,
+            record.address,
+            self._engine.text(image, place) or None,
+            self.relation.here(when),
+            self.relation.uncertainty + round(1 / self.relation.rate) + 1,
         )

@@ -53,7 +53,7 @@ _BRIEFLY = ("function", "line", "instruction", "ago")
     "--trace",
     "traced",
     metavar="FILE",
-    help="Trace of the same run (perf.data, .hwt): show what each thread executed last.",
+    help="Trace of the same run (perf.data, .hwt, a snapshot): show what each thread executed last.",
 )
 @click.option(
     "--image", "images", multiple=True, metavar="FILE[@ADDRESS]", help="Program, beside those that the trace names."

@@ -106,6 +106,31 @@ def test_a_part_of_it_and_its_instructions_as_text(traces: dict[str, Path]) -> N
     assert not [row for row in rows(traces["etrace"], "--thread", 77) if row["address"]]
 
 
+def test_a_trace_beside_a_recording(tmp_path: Path) -> None:
+    trace, recording = tmp_path / "s.hwt", tmp_path / "s.hw"
+    done = run("machine", "run", "sleepers", "-q", "--trace", trace, "--trace-format", "etrace", "-o", recording)
+    assert done.returncode == 0, done.stderr
+    done = run("at", recording, 60000, "--trace", trace, "--image", "sleepers", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    threads = json.loads(done.stdout)
+    moments = json.loads(run("trace", "at", trace, "--image", "sleepers", "--time", 60000, "--format", "json").stdout)
+    of_harts = {int(one["stream"], 16): one for one in moments}
+    assert threads
+    for one in threads:
+        if one["cpu"] is None:
+            assert one["executed_unknown"] == "it had no processor"
+            continue
+        moment = of_harts[one["cpu"]]
+        assert (one["address"], one["executed"]) == (moment["address"], moment["time"])
+        assert one["instruction"]
+        assert one["executed_uncertainty"] == 0
+    early = json.loads(run("at", recording, 0, "--trace", trace, "--image", "sleepers", "--format", "json").stdout)
+    assert {one["executed_unknown"] for one in early} <= {None, "unknown.outside", "it had no processor"}
+    other = run("at", recording, 60000, "--trace", trace)
+    assert other.returncode == 125
+    assert "no program is known" in other.stderr
+
+
 @pytest.fixture
 def described(tmp_path: Path) -> Path:
     """A stream of an RV64 program, with its description."""

@@ -39,6 +39,7 @@ from headway.machine.image import MachineImage
 from headway.machine.programs import programs
 
 from .common import compiled, heading, load, table
+from .semihosting import answered
 
 ROUNDS = 5
 BASE = 0x80000000
@@ -78,8 +79,6 @@ REAL_TICKS = 3_000_000
 CHUNK = 1 << 19
 PLACE = 2 << 20
 """Bytes of RAM that each program of Embench has where several run at once."""
-SYS_GET_CMDLINE = 0x15
-"""What picolibc asks its host for before main()."""
 SCALE = 4
 """How often a program of Embench does its work, so that the start is a small part."""
 START = (
@@ -136,20 +135,11 @@ def _rate(config: Config, images: Iterable[MachineImage], entry: int, ticks: int
             start = time.process_time()
             stop = processor.run(min(ticks, processor.now + CHUNK))
             seconds += time.process_time() - start
-            goes_on = stop != HTIF and (stop != SEMIHOST or _answered(processor))
+            goes_on = stop != HTIF and (stop != SEMIHOST or answered(processor))
             for core in range(config.cores if config.trace.enabled else 0):
                 processor.trace(core)
         speeds.append(processor.instructions / seconds / 1e6)
     return statistics.median(speeds)
-
-
-def _answered(processor: MachineProcessor) -> bool:
-    """Tell a program that it has no command line. Return False if it asked for something else, which is its end."""
-    hart = processor.stopped_hart
-    if processor.register(hart, 10) != SYS_GET_CMDLINE:
-        return False
-    processor.set_register(hart, 10, 0xFFFFFFFF)
-    return True
 
 
 def _traced(config: Config) -> Config:
@@ -224,7 +214,7 @@ def _embench(folder: Path) -> None:
                 for segment in image.segments:
                     processor.write(segment.address, segment.data)
                 processor.start(image.entry, None)
-                while processor.run(processor.now + (1 << 24)) != SEMIHOST or _answered(processor):
+                while processor.run(processor.now + (1 << 24)) != SEMIHOST or answered(processor):
                     pass
                 speeds.append(processor.instructions / max(_semihosted(qemu, str(path)) - short, 1e-3) / 1e6)
             for column, speed in zip(columns.values(), speeds, strict=True):

@@ -1,5 +1,10 @@
 """Traces of the machine: bits per instruction, the cost of tracing, the speed of decoding, and the loss by damage.
 
+    python -m benchmarks.trace_threads [FOLDER ...]
+
+With folders of ELF files, as of Embench linked with picolibc (`benchmarks.machine`), only their bits per instruction
+are printed, in both formats.
+
 Every example runs on one core in each shape. One of them shows the speed of simulation with and without a trace unit,
 of reading packets alone, and of decoding packets to instructions, and how many of its instructions are lost where its
 trace is damaged.
@@ -15,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headway.machine._processor import MachineProcessor
+from headway.machine._processor import SEMIHOST, MachineProcessor
 from headway.machine.config import Config, TraceUnitConfig
 from headway.machine.image import MachineImage
 from headway.machine.programs import programs
@@ -23,6 +28,7 @@ from headway.trace.threads._flow import ThreadDecoder, count_packets
 from headway.trace.threads.segments import Segments
 
 from .common import heading, load, table
+from .semihosting import answered
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "strict", False))
@@ -63,7 +69,8 @@ def _run(config: Config, image: MachineImage, cycles: int = MAX) -> tuple[Machin
         processor.write(segment.address, segment.data)
     processor.start(image.entry, image.tohost)
     begin = time.perf_counter()
-    processor.run(cycles)
+    while processor.run(cycles) == SEMIHOST and answered(processor):
+        pass
     return processor, time.perf_counter() - begin
 
 
@@ -93,7 +100,7 @@ def _formats(paths: Sequence[Path]) -> list[Sequence[str]]:
     totals = [[0, 0] for _ in FORMATS]
     for path in paths:
         image, figures, instructions = MachineImage.load(path), [], 0
-        base = _config(path.stem, 1, "strict") if path.stem in programs() else Config()
+        base = _config(path.stem, 1, "strict") if path.stem in programs() else Config.of(cores=1, threads=1)
         for total, unit in zip(totals, FORMATS.values(), strict=True):
             processor, _ = _run(replace(base, trace=unit), image)
             processor.end_trace()
@@ -201,10 +208,13 @@ def _programs(folders: Sequence[str]) -> list[Path]:
 def main() -> None:
     """Print the tables."""
     print(f"\n## Traces of the machine\n\n{heading()} ({load()})\n")
+    if sys.argv[1:]:
+        print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs(sys.argv[1:]))))
+        return
     shapes = ["1 × 1", "1 × 6 strict", "1 × 6 skip", "1 × 6 strict, without cycles"]
     print(table(["bits per instruction", *shapes], _density()))
     print()
-    print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs(sys.argv[1:]))))
+    print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs([]))))
     titles = [FAST, "simulated, M/s", "traced, M/s", "packets, MB/s", "decoded, M instructions/s"]
     print()
     print(table(titles, _speed()))

@@ -181,6 +181,9 @@ cdef void configure(Config* config, setting):
         ipt.cpu_errata(config.errata, &config.vendor)  # an unknown processor has none
     config.ebx, config.eax = setting.crystal
     config.mtc_period, config.nominal = setting.mtc_period, setting.nominal
+    for i, (kind, first, last) in enumerate(setting.filters[:4]):
+        config.filters |= <uint64_t>kind << 4 * i
+        config.ranges[2 * i], config.ranges[2 * i + 1] = first, last
 
 
 cdef struct Known:         # a block whose instructions have been found
@@ -372,7 +375,9 @@ cdef class Decoder:
         configure(&self.config, setting)
         self.config.begin = <const uint8_t*>self.buffer.buf
         self.config.end = self.config.begin + self.buffer.len
-        self.config.flags[0] = 7       # blocks end on calls, at ticks, and on jumps
+        # Blocks end on calls, at ticks, and on jumps. With filters libipt would take such a jump for the one that leaves
+        # the filtered code, where an erratum makes it look for that (pt_blk_proceed_skl014).
+        self.config.flags[0] = 2 if setting.filters else 7
         if not self.buffer.len:
             self.done = True
         else:

@@ -47,6 +47,8 @@ class PtSetting:
     mtc_period: int = 0
     nominal: int = 0
     ticks: Ticks | None = None
+    filters: tuple[tuple[int, int, int], ...] = ()
+    """Address filters, at most four: 1 (only there is traced) or 2 (tracing stops there), first and last address."""
     cycle_accurate: bool = True
     """Whether there is a time: packets with the time stamp counter were switched on."""
 

@@ -12,6 +12,7 @@ tracing went on through the switch. Where only user code is traced it does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from headway.trace.disassembly import X86
 from headway.trace.memory import ProcessMemory
@@ -20,20 +21,23 @@ from headway.trace.perfdata.choosing import chosen_threads, left_out_in_words
 from headway.trace.perfdata.recorded import Recorded
 from headway.trace.perfdata.sideband import Run, Version
 
+from .filters import filters_in, located
 from .library import functions
 from .setting import PtSetting, Ticks
 from .streams import ALWAYS, Images, Piece, Pieces, PtStream, Slice
 
 __all__ = ["PtThreads", "setting_of"]
 
+_WORDS = 17
+"""Words of AUXTRACE_INFO before the text of the filters, of which the last has its length. Older perf writes fewer."""
 _PER_PROCESSOR = 1 << 32
 """The number of the stream of processor 0, where streams are those of processors."""
 
 
 def setting_of(recorded: Recorded) -> PtSetting:
-    """Return the setting that AUXTRACE_INFO has (enum of tools/perf/arch/x86/include/... intel-pt.h)."""
+    """Return the setting that AUXTRACE_INFO has, but for the filters (enum of tools/perf/util/intel-pt.h)."""
     assert recorded.info is not None
-    words = [*recorded.info.words, *[0] * 16]
+    words = [*recorded.info.words, *[0] * _WORDS]
     shift, multiplier, zero, known = words[1:5]
     found = recorded.conversion
     if found is not None and found.known:
@@ -45,9 +49,9 @@ def setting_of(recorded: Recorded) -> PtSetting:
         family=family,
         model=model,
         stepping=stepping,
-        crystal=(words[11] & 0xFFFFFFFF, words[12] & 0xFFFFFFFF),
-        mtc_period=_bits(config, words[10]),
-        nominal=words[14] & 0xFF,
+        crystal=(words[12] & 0xFFFFFFFF, words[13] & 0xFFFFFFFF),
+        mtc_period=_bits(config, words[11]),
+        nominal=words[15] & 0xFF,
         ticks=Ticks(shift, multiplier, zero) if usable else None,
         cycle_accurate=not words[5] or bool(config & words[5]),
     )
@@ -68,6 +72,8 @@ class PtThreads:
         functions()
         self.recorded, self.path = recorded, recorded.path
         self.setting = setting_of(recorded)
+        assert recorded.info is not None
+        self.filters = filters_in(recorded.info.words[_WORDS - 1 :])
         self.streams: dict[int, PtStream] = {}
         self._build()
 
@@ -93,12 +99,18 @@ class PtThreads:
             if not runs:
                 number = _PER_PROCESSOR + area.cpu
                 one = Slice(0, ALWAYS, pieces, versions(alone))
-                self.streams[number] = PtStream(number, f"cpu{area.cpu}", self.setting, [one], images)
+                self.streams[number] = PtStream(number, f"cpu{area.cpu}", self._filtered(one), [one], images)
         for tid, found in slices.items():
             found.sort(key=lambda one: one.start)
             alone_there = all(one.end == ALWAYS and not one.start for one in found)
             name = f"{sideband.name(tid) or '?'}:{tid}"
-            self.streams[tid] = PtStream(tid, name, self.setting, found, images, thread=tid, alone=alone_there)
+            setting = self._filtered(found[-1])
+            self.streams[tid] = PtStream(tid, name, setting, found, images, thread=tid, alone=alone_there)
+
+    def _filtered(self, one: Slice) -> PtSetting:
+        """Return the setting with the filters where the process has the code that they are of."""
+        filters = located(self.filters, one.versions[-1][1])
+        return replace(self.setting, filters=filters) if filters else self.setting
 
     def _pieces(self, area: AuxArea, runs: Sequence[tuple[Run, Sequence[tuple[int, ProcessMemory]]]]) -> Pieces:
         nothing = ProcessMemory(self.recorded.files)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +23,7 @@ from headway.machine.run import Result
 
 from .elves import A0, A1, RAM, ZERO, addi, csrw, jump, li, lw, sw
 from .examples import MAX_CYCLES, Shape, config_of, program
-from .programs import check, leave, loop
+from .programs import check, leave, loop, semihost
 from .programs import program as made
 
 pytestmark = pytest.mark.unit
@@ -28,6 +32,8 @@ EXAMPLES = ("sleepers", "stats", "uart-interrupt", "mutex")
 SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 6, "skip"), (2, 3, "strict"), (3, 2, "skip"))
 WHERE = 0x2000_0000
 WFI = 0x1050_0073
+WORD = RAM + 0xF0_0000
+"""Memory that no program here uses."""
 
 
 @cache
@@ -276,3 +282,181 @@ def test_two_devices_do_not_share_addresses() -> None:
         going.attach(Answering(), WHERE + 12, size=16)
     with pytest.raises(HeadwayError, match="attached already"):
         going.attach(device, WHERE + 0x100, size=16)
+
+
+# --- moments in files -------------------------------------------------------------------------------------------------
+
+
+def meddle(session: DebugSession, chance: random.Random, names: list[str]) -> None:
+    """Do one of the things that a user of a debugger does, also such as change the program."""
+    what = chance.randrange(5)
+    hart = chance.randrange(session.harts)
+    if what == 0:
+        session.set_register(hart, chance.choice(("t3", "t4", "t5", "t6")), chance.randrange(1 << 32))
+    elif what == 1:
+        session.write(WORD, chance.randbytes(chance.randrange(1, 9)))
+    elif what == 2:
+        session.hold(hart)
+        session.run(cycles=chance.randrange(3_000))
+        session.release(hart)
+    else:
+        disturb(session, chance, names)
+
+
+@given(name=st.sampled_from(EXAMPLES), shape=st.sampled_from(SHAPES), seed=st.integers(0, 1 << 32))
+@settings(max_examples=6 if FEW else 40, deadline=None)
+def test_a_moment_in_a_file_is_the_same_to_the_cycle(
+    tmp_path_factory: pytest.TempPathFactory, name: str, shape: Shape, seed: int
+) -> None:
+    chance = random.Random(seed)
+    path = tmp_path_factory.mktemp("moment") / "saved"
+    first, again = session(name, shape), session(name, shape)
+    names = sorted(first.names - {"trap_entry"})[:40]
+    for _ in range(chance.randrange(1, 6)):
+        meddle(first, chance, names)
+        if first.ended:
+            break
+    first.save_to(path)
+    for _ in range(chance.randrange(3)):  # where the other one is does not matter
+        meddle(again, chance, names)
+    again.restore_from(path)
+    assert again.now == first.now
+    assert again.result().digest == first.result().digest
+    again.save_to(path.with_name("again"))
+    assert path.with_name("again").read_bytes() == path.read_bytes()
+    limit = first.now + 300_000
+    ends = [one.run_until(cycle=limit) for one in (first, again)]
+    assert ends[0] == ends[1]
+    assert again.result().digest == first.result().digest
+
+
+def test_what_was_read_is_in_the_file_and_nothing_is_written_twice(tmp_path: Path) -> None:
+    # Reads a byte by semihosting (SYS_READC) and sends it by the UART, for ever.
+    elf = made(li(9, 0x1000_0000), *semihost(7, 0), sw(A0, 9, 8), *loop(400), jump(-4 * (7 + 1 + 4)))
+    outputs = [io.BytesIO(), io.BytesIO()]
+    first = Machine().debug(elf, input=io.BytesIO(b"abcdefgh"), output=outputs[0])
+    first.run(cycles=12_000)
+    first.save_to(tmp_path / "saved")
+    again = Machine().debug(elf, input=io.BytesIO(b""), output=outputs[1])
+    again.restore_from(tmp_path / "saved")
+    sent = outputs[0].getvalue()
+    assert len(sent) > 1
+    assert b"abcdefgh".startswith(sent)
+    assert outputs[1].getvalue() == b""
+    assert again.result().output == first.result().output == sent
+
+
+def test_a_moment_is_refused_where_it_does_not_belong(tmp_path: Path) -> None:
+    path = tmp_path / "saved"
+    one = session("mutex", (1, 2, "skip"))
+    one.run(cycles=5_000)
+    one.set_register(0, "t6", 5)
+    one.run(cycles=500)
+    one.save_to(path)
+    kept = path.read_text()
+    place, now = json.loads(kept), one.now
+
+    def refused(text: str | bytes, sentence: str, machine: DebugSession | None = None) -> None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        other = one if machine is None else machine
+        before = other.now
+        with pytest.raises(HeadwayError, match=sentence):
+            other.restore_from(path)
+        assert other.now == before
+
+    refused(kept, "is of another configuration", session("mutex", (1, 3, "skip")))
+    refused(kept, "is of another program", session("stats", (1, 2, "skip")))
+    refused(kept, "of another command line", Machine(config_of("mutex", (1, 2, "skip"))).debug(
+        program("mutex"), arguments=("x",)))  # fmt: skip
+    refused("", "is no saved moment")
+    refused(b"\x7fELF" + bytes(100), "is no saved moment")
+    refused("[" * 100_000, "is no saved moment")
+    refused(kept.replace("moment/1", "moment/2"), "another version of headway")
+    refused(json.dumps({**place, "digest": "0" * 64}), "does not lead to the moment")
+    refused(json.dumps({**place, "at": ["tick", now + 3, 0, 0]}), "does not lead to the moment")
+    refused(json.dumps({**place, "at": ["turn", now, 0, 5]}), "does not lead to the moment")
+    refused(json.dumps({**place, "at": ["turn", now, 77, 5]}), "does not lead to the moment")
+    refused(json.dumps({**place, "at": ["tick", 3, 0, 0]}), "is damaged")
+    deed = place["deeds"][0]
+    refused(json.dumps({**place, "deeds": [deed, [["tick", 3, 0, 0], *deed[1:]]]}), "is damaged")
+    refused(json.dumps({**place, "deeds": [[deed[0], "write", 5, "", 0, ""]]}), "does not lead to the moment")
+    assert one.run_until(cycle=now).cycle == now
+    with pytest.raises(HeadwayError, match="cannot be read"):
+        one.restore_from(tmp_path / "nothing")
+    with pytest.raises(HeadwayError, match="cannot be written"):
+        one.save_to(tmp_path)
+    one.attach(Device(), WHERE)
+    with pytest.raises(HeadwayError, match="devices in Python"):
+        one.save_to(tmp_path / "other")
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats() | st.lists(st.integers())
+
+
+@given(data=st.data())
+@settings(max_examples=20 if FEW else 150, deadline=None)
+def test_a_file_that_was_changed_gives_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    one = Machine(cores=1, threads=1).debug(made(*loop(500), *leave(0)))
+    one.run(cycles=100)
+    one.set_register(0, "t6", 5)
+    path = tmp_path_factory.mktemp("moment") / "saved"
+    one.save_to(path)
+    found = json.loads(path.read_text())
+    key = data.draw(st.sampled_from(sorted(set(found) - {"schema"})))
+    if key == "deeds" and data.draw(st.booleans()):
+        found[key][0][data.draw(st.integers(0, 5))] = data.draw(VALUES)
+    elif key == "at":
+        found[key][data.draw(st.integers(0, 3))] = data.draw(VALUES)
+    else:
+        found[key] = data.draw(VALUES)
+    path.write_text(json.dumps(found))
+    digest = one.result().digest
+    with suppress(HeadwayError):
+        one.restore_from(path)
+    assert one.result().digest == digest
+
+
+WRONG: dict[str, Callable[[DebugSession], object]] = {
+    "run": lambda s: s.run(cycles="5"),  # type: ignore[arg-type]
+    "run, stepping": lambda s: s.run(cycles=5, stepping=["x"]),  # type: ignore[list-item]
+    "step": lambda s: s.step(count=2.5),  # type: ignore[arg-type]
+    "step, hart": lambda s: s.step("0"),  # type: ignore[arg-type]
+    "run_until": lambda s: s.run_until(1.5),  # type: ignore[arg-type]
+    "run_until, cycle": lambda s: s.run_until(cycle="x"),  # type: ignore[arg-type]
+    "run_until, when": lambda s: s.run_until(when=5),  # type: ignore[arg-type]
+    "run_until, hart": lambda s: s.run_until("main", hart="x"),  # type: ignore[arg-type]
+    "break_at": lambda s: s.break_at(None),  # type: ignore[arg-type]
+    "clear": lambda s: s.clear([]),  # type: ignore[arg-type]
+    "watch": lambda s: s.watch("main", "4"),  # type: ignore[arg-type]
+    "hold": lambda s: s.hold(None),  # type: ignore[arg-type]
+    "pc": lambda s: s.pc("x"),  # type: ignore[arg-type]
+    "set_register": lambda s: s.set_register(0, "a0", "5"),  # type: ignore[arg-type]
+    "set_register, name": lambda s: s.set_register(0, 5, 5),  # type: ignore[arg-type]
+    "set_register, size": lambda s: s.set_register(0, "a0", 1 << 40),
+    "read": lambda s: s.read("main", "4"),  # type: ignore[arg-type]
+    "read, negative": lambda s: s.read("main", -4),
+    "write": lambda s: s.write("main", "text"),  # type: ignore[arg-type]
+    "name": lambda s: s.name("main"),  # type: ignore[arg-type]
+    "attach": lambda s: s.attach(Device(), "x"),  # type: ignore[arg-type]
+    "core_cycle": lambda s: s.core_cycle(9),
+    "restore": lambda s: s.restore("saved"),  # type: ignore[arg-type]
+    "restore, other": lambda s: s.restore(Machine(cores=2).debug(made(*leave(0))).save()),
+    "save_to": lambda s: s.save_to(5),  # type: ignore[arg-type]
+    "restore_from": lambda s: s.restore_from(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_an_argument_of_the_wrong_type_is_one_sentence(what: str) -> None:
+    one = Machine(cores=1, threads=1).debug(made(*loop(50), *leave(0)))
+    with pytest.raises(HeadwayError) as found:
+        WRONG[what](one)
+    assert "\n" not in str(found.value)
+    assert Machine(cores=1, threads=1).run(made(*loop(50), *leave(0))).digest == finished(one).digest
+
+
+def finished(session: DebugSession) -> Result:
+    session.run()
+    return session.result()

@@ -25,6 +25,11 @@ class Console:
         self._input, self._output, self._errors = input, output, errors if errors is not None else output
         self.written = bytearray()
         """The output so far, if there is no stream for it."""
+        self.heard: list[bytes] = []
+        """What was read from the input, read by read, if `remembers`."""
+        self.remembers = False
+        self.again: list[bytes] | None = None
+        """What is read again instead of the input, while nothing goes to streams; None: the run is not done again."""
 
     @property
     def keeps(self) -> bool:
@@ -33,6 +38,14 @@ class Console:
 
     def read(self, size: int) -> bytes:
         """Read up to ``size`` bytes; return no bytes at the end of the input. Raises HeadwayError if reading fails."""
+        found = self._read(size)
+        if self.remembers:
+            self.heard.append(found)
+        return found
+
+    def _read(self, size: int) -> bytes:
+        if self.again is not None:
+            return self.again.pop(0)[:size] if self.again else b""
         if self._input is None:
             return b""
         try:
@@ -52,6 +65,8 @@ class Console:
             if len(self.written) + len(data) > MAX_KEPT:
                 raise HeadwayError(f"the program writes more than {MAX_KEPT >> 20} MiB: give run() an output stream")
             self.written += data
+            return
+        if self.again is not None:
             return
         try:
             stream.write(data)

@@ -7,17 +7,26 @@ changes it: writing a register or memory, and holding one hart while others run.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from headway.errors import HeadwayError
+from headway.trace.threads.container import digest_of
 
 from .device import Device, Devices
+from .fields import shown
 from .ledger import thread_name
+from .moments import Deed, Moment, read_moment, write_moment
+from .moments import Place as Moved
 from .run import LATEST, Result, Run, SavedRun
+
+if TYPE_CHECKING:
+    from ._processor import MachineProcessor
 
 __all__ = ["REGISTERS", "DebugSession", "SavedSession", "Stop", "Why"]
 
@@ -61,6 +70,8 @@ class SavedSession:
     run: SavedRun
     devices: object
     held: frozenset[int]
+    deeds: tuple[Deed, ...]
+    at: Moved
 
 
 class DebugSession:
@@ -71,8 +82,15 @@ class DebugSession:
     'breakpoint'
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, fresh: Callable[[], MachineProcessor] | None = None) -> None:
+        """Take a run, and what makes a processor with its program, which only `restore_from` needs."""
         self._run = run
+        self._fresh = fresh
+        if fresh is not None:
+            run.remember()
+        self._deeds: list[Deed] = []
+        """What was done to the program since reset, apart from letting it run."""
+        self._at = Moved("tick", 0)
         self._processor = run.processor
         self._breakpoints: set[int] = set()
         self._watches: list[tuple[int, int, bool, bool]] = []
@@ -111,9 +129,13 @@ class DebugSession:
 
         ``stepping``: harts before whose second turn from now on it stops, too.
         """
-        if cycles is not None and cycles < 0:
-            raise HeadwayError(f"cycles is {cycles}: the machine cannot run backwards; save() and restore() go back")
-        with self._stepping(stepping):
+        if cycles is not None:
+            _check_number("cycles", cycles, -LATEST)
+            if cycles < 0:
+                raise HeadwayError(
+                    f"cycles is {cycles}: the machine cannot run backwards; save() and restore() go back"
+                )
+        with self._stepping([self._hart(hart) for hart in stepping]):
             return self._go(LATEST if cycles is None else self.now + cycles)
 
     def step(self, hart: int | None = None, count: int = 1) -> Stop:
@@ -121,8 +143,7 @@ class DebugSession:
 
         Other harts run meanwhile. A breakpoint ends it before.
         """
-        if count < 1:
-            raise HeadwayError(f"count is {count}: at least one step can be made")
+        _check_number("count", count, 1)
         if hart is not None:
             with self._stepping((self._hart(hart),), count):
                 return self._go(LATEST)
@@ -148,6 +169,12 @@ class DebugSession:
         """
         if place is None and cycle is None and when is None:
             raise HeadwayError("run_until needs an address, a symbol, a cycle or a condition")
+        if cycle is not None:
+            _check_number("cycle", cycle)
+        if when is not None and not callable(when):
+            raise HeadwayError(f"when is {shown(when)}: give a function that takes the session")
+        if hart is not None:
+            self._hart(hart)
         until = LATEST if cycle is None else cycle
         if when is not None:
             return self._until(None if place is None else self.address(place), until, when, hart)
@@ -178,6 +205,17 @@ class DebugSession:
                 return Stop("breakpoint", stop.cycle, stop.hart)
 
     def _go(self, until: int) -> Stop:
+        stop = self._went(until)
+        if stop.why in ("exit", "standstill"):
+            self._at = Moved("end", self.now)
+        elif stop.why == "cycle":
+            self._at = Moved("tick", self.now)
+        else:
+            hart = stop.hart or 0
+            self._at = Moved("turn", self.now, hart, self._processor.turns(hart))
+        return stop
+
+    def _went(self, until: int) -> Stop:
         if self.ended:
             return Stop("exit" if self._run.ended == "exit" else "standstill", self.now, None)
         if self._run.go(until, None):
@@ -227,6 +265,7 @@ class DebugSession:
     def watch(self, place: Place, size: int = 4, *, loads: bool = False, stores: bool = True) -> None:
         """Stop after every access of that kind to so many bytes, by any hart. Raises HeadwayError if it cannot be."""
         at = self.address(place)
+        _check_number("size", size)
         if size < 1 or at + size > 1 << 32 or not (loads or stores):
             raise HeadwayError(f"{size} bytes at {at:#x} cannot be watched: give bytes of memory, and loads or stores")
         wanted = [*self._watches, (at, size, loads, stores)]
@@ -259,6 +298,7 @@ class DebugSession:
         try:
             self._processor.hold(self._hart(hart))
             self._held.add(hart)
+            self._did("hold", hart)
         except ValueError as error:
             raise HeadwayError(f"hart {hart} cannot be held: {error}") from None
 
@@ -266,6 +306,7 @@ class DebugSession:
         """Let a hart go on that is held."""
         self._processor.release(self._hart(hart))
         self._held.discard(hart)
+        self._did("release", hart)
 
     def rearm(self, hart: int) -> None:
         """Let a hart that has stopped before an instruction stop before it once more."""
@@ -307,12 +348,14 @@ class DebugSession:
 
     def set_register(self, hart: int, name: str, value: int) -> None:
         """Set a register: ``a0``, ``x10``, ``pc``. Raises HeadwayError for another name."""
+        _check_number("value", value, -(1 << 31), (1 << 32) - 1)
         if name == "pc":
-            self._processor.set_pc(self._hart(hart), value)
-        elif name in _NUMBERS:
-            self._processor.set_register(self._hart(hart), _NUMBERS[name], value)
+            self._processor.set_pc(self._hart(hart), value & 0xFFFF_FFFF)
+        elif isinstance(name, str) and name in _NUMBERS:
+            self._processor.set_register(self._hart(hart), _NUMBERS[name], value & 0xFFFF_FFFF)
         else:
-            raise HeadwayError(f"{name!r} cannot be set: give pc, x1 to x31, or a name of the ABI, such as a0")
+            raise HeadwayError(f"{shown(name)} cannot be set: give pc, x1 to x31, or a name of the ABI, such as a0")
+        self._did("set_register", hart, name, value & 0xFFFF_FFFF)
 
     def where(self, hart: int = 0) -> str:
         """Return where a hart is: ``function+offset``, or the address."""
@@ -320,7 +363,7 @@ class DebugSession:
 
     def _hart(self, hart: int) -> int:
         if isinstance(hart, bool) or not isinstance(hart, int) or not 0 <= hart < self.harts:
-            raise HeadwayError(f"there is no hart {hart!r}: they are 0 to {self.harts - 1}")
+            raise HeadwayError(f"there is no hart {shown(hart)}: they are 0 to {self.harts - 1}")
         return hart
 
     # --- memory and names ---
@@ -328,6 +371,7 @@ class DebugSession:
     def read(self, place: Place, size: int) -> bytes:
         """Return memory. Raises HeadwayError if it is not in RAM, or in core 0's tightly coupled memory."""
         at = self.address(place)
+        _check_number("size", size, 0, 1 << 32)
         try:
             return self._processor.read(at, size)
         except ValueError as error:
@@ -335,24 +379,33 @@ class DebugSession:
 
     def write(self, place: Place, data: bytes) -> None:
         """Write memory. Raises HeadwayError as `read` does."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise HeadwayError(f"data is {shown(data)}: give bytes")
+        at = self.address(place)
         try:
-            self._processor.write(self.address(place), data)
+            self._processor.write(at, bytes(data))
         except ValueError as error:
             raise HeadwayError(str(error)) from None
+        self._did("write", at, data=bytes(data))
 
     def address(self, place: Place) -> int:
         """Return the address of a place. Raises HeadwayError if the program has no such name."""
-        if isinstance(place, int):
+        if isinstance(place, int) and not isinstance(place, bool):
             if not 0 <= place < 1 << 32:
-                raise HeadwayError(f"{place:#x} is no address of 32 bits")
+                raise HeadwayError(f"{shown(place)} is no address of 32 bits")
             return place
+        if not isinstance(place, str):
+            raise HeadwayError(f"{shown(place)} is no place: give an address, or the name of a function or a variable")
         name, plus, offset = place.partition("+")
         if name not in self._places:
-            raise HeadwayError(f"{self._run.image.name} has no function or variable {name!r}")
+            raise HeadwayError(f"{self._run.image.name} has no function or variable {shown(name)}")
         try:
-            return self._places[name] + (int(offset, 0) if plus else 0)
+            found = self._places[name] + (int(offset, 0) if plus else 0)
         except ValueError:
-            raise HeadwayError(f"{place!r}: {offset!r} is no number") from None
+            raise HeadwayError(f"{shown(place)}: {shown(offset)} is no number") from None
+        if not 0 <= found < 1 << 32:
+            raise HeadwayError(f"{shown(place)} is no address of 32 bits")
+        return found
 
     @property
     def names(self) -> frozenset[str]:
@@ -361,6 +414,7 @@ class DebugSession:
 
     def name(self, address: int) -> str:
         """Return ``function+offset`` for an address, or the address itself where no function is."""
+        _check_number("address", address, 0, (1 << 32) - 1)
         at = bisect_right(self._starts, address) - 1
         if at < 0 or address >= self._functions[at][1]:
             return f"{address:#010x}"
@@ -371,6 +425,8 @@ class DebugSession:
 
     def attach(self, device: Device, address: int, *, size: int = 4096, line: int = 0) -> None:
         """Attach a device: its registers at ``address``, and its line of the PLIC, from 4 to 31 (0: none)."""
+        for name, value in (("address", address), ("size", size), ("line", line)):
+            _check_number(name, value)
         self._devices.attach(device, address, size, line)
 
     @property
@@ -390,6 +446,7 @@ class DebugSession:
 
     def core_cycle(self, core: int) -> int:
         """Return the cycle that a core's clock has reached."""
+        _check_number("core", core, 0, self.harts // self.threads - 1)
         return self._processor.core_cycle(core)
 
     def idle_state(self, hart: int) -> str:
@@ -403,16 +460,156 @@ class DebugSession:
 
     def save(self) -> SavedSession:
         """Return the session as it is now, for `restore`: memory, harts, caches, time, devices. Output is not."""
-        return SavedSession(self._run.save(), self._devices.save(), frozenset(self._held))
+        state = self._run.save()
+        return SavedSession(state, self._devices.save(), frozenset(self._held), tuple(self._deeds), self._at)
 
     def restore(self, saved: SavedSession) -> None:
         """Go back to a saved moment, from which everything goes on as before, to the cycle. Breakpoints stay."""
-        self._run.restore(saved.run)
+        if not isinstance(saved, SavedSession):
+            raise HeadwayError(
+                f"{shown(saved)} is no saved moment: give what save() returned; restore_from() reads files"
+            )
+        try:
+            self._run.restore(saved.run)
+        except ValueError as error:
+            raise HeadwayError(f"the moment cannot be restored here: {error}") from None
         self._held = set(saved.held)
+        self._deeds, self._at = list(saved.deeds), saved.at
         self._devices.restore(saved.devices)  # type: ignore[arg-type]
         self._processor.breakpoints(self._breakpoints)
         self._processor.watches(self._watches)
 
+    def save_to(self, path: str | os.PathLike[str]) -> None:
+        """Write the session as it is now to a file, for `restore_from` in another process.
+
+        The file has no memory in it, but what was done to the program since reset, what it read, and the digest of
+        everything. Raises HeadwayError if the session has devices in Python, or if the file cannot be written.
+        """
+        _check_path(path)
+        self._check_without_devices()
+        write_moment(
+            path,
+            Moment(
+                config=self._config_hash(),
+                program=self._program_hash(),
+                arguments=self._run.arguments,
+                deeds=self._deeds,
+                heard=self._run.heard,
+                at=self._at,
+                digest=self._run.result().digest,
+            ),
+        )
+
+    def restore_from(self, path: str | os.PathLike[str]) -> None:
+        """Go to the moment of a file, from which everything goes on as before, to the cycle. Breakpoints stay.
+
+        The program runs there again from reset, which takes the time that this takes; it reads from the file what it
+        read before, and writes nothing to streams. Then all must be as it was when the file was written. Raises
+        HeadwayError, with the session as it was, if the file is none, is of another program, configuration or version,
+        or does not lead there.
+        """
+        _check_path(path)
+        self._check_without_devices()
+        moment, name = read_moment(path), shown(os.fspath(path))
+        for what, here, there in (
+            ("configuration", self._config_hash(), moment.config),
+            ("program", self._program_hash(), moment.program),
+            ("command line", list(self._run.arguments), list(moment.arguments)),
+        ):
+            if here != there:
+                raise HeadwayError(f"{name} is of another {what}: debug that with which it was saved")
+        if self._fresh is None:
+            raise HeadwayError("this session is of a run that goes on already: restore in one of Machine.debug()")
+        before = self.save()
+        self._processor.breakpoints(())
+        self._processor.watches(())
+        try:
+            with self._run.again(self._fresh(), moment.heard):
+                self._held, self._deeds, self._at = set(), [], Moved("tick", 0)
+                for deed in moment.deeds:
+                    self._move(deed.at)
+                    self._do(deed)
+                self._move(moment.at)
+            if self._run.result().digest != moment.digest:
+                raise HeadwayError("it ends elsewhere")
+        except (HeadwayError, IndexError, OverflowError) as error:
+            self.restore(before)
+            raise HeadwayError(
+                f"{name} does not lead to the moment at which it was saved ({error}): it was changed, or is of another "
+                "version of headway"
+            ) from None
+        self._processor.breakpoints(self._breakpoints)
+        self._processor.watches(self._watches)
+
+    def _move(self, to: Moved) -> None:
+        """Run to a place at which the session once was. Raises HeadwayError if there is no such place."""
+        if to == self._at:
+            return
+        if to.cycle < self.now or self.ended:
+            raise HeadwayError(f"cycle {to.cycle} is over")
+        processor = self._processor
+        if to.sort == "tick":
+            self._go(to.cycle)
+        elif to.sort == "end":
+            self._run.go(LATEST, lambda now, _: now > to.cycle)
+            if self._run.ended == "standstill" and self._held:
+                self._run.ended = "limit"
+            self._at = Moved("end", self.now)
+        else:
+            hart = self._hart(to.hart)
+            self._go(max(to.cycle - 1, self.now))
+            if to.turn:
+                processor.step_to(hart, to.turn)
+            else:
+                processor.breakpoints((self._run.image.entry,))
+            processor.rearm(hart)
+            try:
+                while self._at != to and not self.ended and self.now <= to.cycle:
+                    if self._go(to.cycle + 1).why == "cycle":
+                        break
+            finally:
+                processor.step_to(hart, 0)
+                processor.breakpoints(())
+        if self._at != to:
+            raise HeadwayError(f"nothing stops at cycle {to.cycle}")
+
+    def _do(self, deed: Deed) -> None:
+        if deed.what == "write":
+            self.write(deed.hart, deed.data)
+        elif deed.what == "set_register":
+            self.set_register(deed.hart, deed.register, deed.value)
+        elif deed.what == "hold":
+            self.hold(deed.hart)
+        else:
+            self.release(deed.hart)
+
+    def _did(self, what: str, hart: int, register: str = "", value: int = 0, data: bytes = b"") -> None:
+        self._deeds.append(Deed(self._at, what, hart, register, value, data))
+
+    def _check_without_devices(self) -> None:
+        if self._devices.by_address():
+            raise HeadwayError(
+                "a session with devices in Python has no moments in files, because only the devices know what they do: "
+                "use save() and restore()"
+            )
+
+    def _config_hash(self) -> str:
+        return hashlib.sha256(self._run.config.to_toml().encode()).hexdigest()
+
+    def _program_hash(self) -> str:
+        return digest_of((segment.address, segment.data) for segment in self._run.image.segments)
+
     def result(self) -> Result:
         """Return the result so far, as `Machine.run` does at the end."""
         return self._run.result()
+
+
+def _check_number(name: str, value: object, least: int = 0, most: int = LATEST) -> None:
+    """Raise HeadwayError if an argument is no whole number between these."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise HeadwayError(f"{name} is {shown(value)}: give a whole number from {least} to {most}")
+
+
+def _check_path(path: object) -> None:
+    if not isinstance(path, (str, os.PathLike)):
+        raise HeadwayError(f"{shown(path)} is no path of a file")

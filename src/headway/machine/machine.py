@@ -122,7 +122,8 @@ class Machine:
         config = _resolved(self.config, image)
         names = name_states(image.names, config.ranges, config.polls)
         console = Console(input, output, errors)
-        return DebugSession(Run(_loaded(config, image), config, image, names, console, arguments, None, None))
+        run = Run(_loaded(config, image), config, image, names, console, arguments, None, None)
+        return DebugSession(run, lambda: _loaded(config, image))
 
 
 def _image_of(program: object) -> MachineImage:

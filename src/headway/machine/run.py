@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -94,6 +95,7 @@ class SavedRun:
     host: tuple[object, ...]
     output: bytes
     written: bytes
+    heard: tuple[bytes, ...]
     sent_hash: Any
     ended: Ended
 
@@ -138,6 +140,7 @@ class Run:
         self._observer = observer
         if signals is not None:
             processor.tell_signals()
+        self.arguments = tuple(arguments)
         self._host = Host(
             processor,
             console,
@@ -149,6 +152,7 @@ class Run:
         self._watchdog = Watchdog(names, image.functions)
         self._output = bytearray()
         self._sent_hash = hashlib.sha256()
+        self._at_reset = self._host.state()
         self.ended: Ended = "limit"
         processor.start(image.entry, image.tohost)
         if observer is not None:
@@ -211,9 +215,11 @@ class Run:
 
     def save(self) -> SavedRun:
         """Return the run as it is now. Streams are not a part of it. The run must not be traced or recorded."""
-        written = bytes(self._console.written)
+        written, heard = bytes(self._console.written), tuple(self._console.heard)
         sent = self._sent_hash.copy()
-        return SavedRun(self.processor.copy(), self._host.state(), bytes(self._output), written, sent, self.ended)
+        return SavedRun(
+            self.processor.copy(), self._host.state(), bytes(self._output), written, heard, sent, self.ended
+        )
 
     def restore(self, saved: SavedRun) -> None:
         """Go back to a saved moment of this run."""
@@ -221,9 +227,33 @@ class Run:
         self._host.set_state(saved.host)
         self._output[:] = saved.output
         self._console.written[:] = saved.written
+        self._console.heard[:] = saved.heard
         self._sent_hash = saved.sent_hash.copy()
         self.ended = saved.ended
         self._watchdog = Watchdog(self.names, self.image.functions)
+
+    @property
+    def heard(self) -> tuple[bytes, ...]:
+        """What the program has read from its input, read by read, since `remember`."""
+        return tuple(self._console.heard)
+
+    def remember(self) -> None:
+        """Keep what the program reads from its input."""
+        self._console.remembers = True
+
+    @contextmanager
+    def again(self, processor: MachineProcessor, heard: Sequence[bytes]) -> Iterator[None]:
+        """Do the run again from reset, with a processor that has the program, while the context lasts.
+
+        The program reads what it has ``heard`` before, and nothing is written to streams.
+        """
+        processor.start(self.image.entry, self.image.tohost)
+        self.restore(SavedRun(processor, self._at_reset, b"", b"", (), hashlib.sha256(), "limit"))
+        self._console.again = list(heard)
+        try:
+            yield
+        finally:
+            self._console.again = None
 
     def _drain(self) -> None:
         self._sent(self.processor.transmitted())

@@ -171,7 +171,7 @@ def turns(result: Result, thread: str) -> float:
     (row,) = (one for one in result.ledger.threads if one.name == thread)
     rpi = result.ledger.indices(row).rpi
     assert rpi is not None
-    return rpi / row.states["irq.timer"].count
+    return rpi / (row.states["irq.timer"].count or 1)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

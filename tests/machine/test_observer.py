@@ -54,15 +54,15 @@ def test_the_steps_add_up_to_the_ledger(name: str, shape: Shape) -> None:
     assert steps is not None
     number = len(steps.processors[0])
     assert (number - 1) * steps.width < ledger.window.duration <= number * steps.width
-    rows = [(one, *steps.threads[one.tid, one.birth]) for one in ledger.threads]
-    rows += [(one, 0, found) for one, found in zip(ledger.processors, steps.processors, strict=True)]
-    for one, first, found in rows:
+    rows = [(ledger.times(one), *steps.threads[one.tid, one.birth]) for one in ledger.threads]
+    rows += [(ledger.times(one), 0, found) for one, found in zip(ledger.processors, steps.processors, strict=True)]
+    for times, first, found in rows:
         assert first + len(found) == number
         assert all(sum(step) <= 1.02 * steps.width + 40 for step in found if step)
         for place, kind in enumerate(KINDS):
-            had, whole = sum(step[place] for step in found if step), ledger.times(one)[kind]
+            had, whole = sum(step[place] for step in found if step), times[kind]
             # States of one kind are rounded one by one, and the last correction may take back what came before.
-            assert abs(had - whole) <= 40, (one, kind)
+            assert abs(had - whole) <= 40, kind
     for one, power, cycles in zip(ledger.processors, steps.power, steps.cycles, strict=True):
         for place, state in enumerate(POWER):
             if place:

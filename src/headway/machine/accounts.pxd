@@ -13,7 +13,7 @@ from .architecture cimport *
 from .clocks cimport clock_at, cycle_of, end_tick
 from .code cimport forget_code
 from .division cimport divide
-from .signals cimport SETTLED, TOLD_COUNTER, TOLD_ENTRY, TOLD_LOADED, TOLD_STORED, tell, tell_block
+from .signals cimport SETTLED, TOLD_COUNTER, TOLD_ENTRY, TOLD_LEFT, TOLD_LOADED, TOLD_STORED, tell, tell_block
 from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
 from .transitions cimport ends, tell_account, tell_away, tell_correction, tell_entry, tell_span
 
@@ -436,6 +436,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         h.polled = 0
     if m.signals.on:
         tell_block(m, h, TOLD_LOADED, cycle)
+        tell(m, h, TOLD_LEFT, cycle, <uint64_t>h.instret, <uint32_t>h.state)
     h.state = state_of(m, h)
     h.mode = m.modes[h.state]
     find_cells(m, h)

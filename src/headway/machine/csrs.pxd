@@ -10,7 +10,7 @@ from .devices cimport look_for_interrupts, timer_now
 from .events cimport is_resource, read_resource, write_resource
 from .power cimport PROFILING, settle_core
 from .protection cimport set_guard, write_pmp
-from .signals cimport TOLD_WRITE, tell
+from .signals cimport TOLD_PROFILE, TOLD_WRITE, tell
 from .structures cimport Core, Hart, Machine
 from .trace cimport TRACED, TRACE_ASKED, TRACE_PERMITTED, tell_clock
 from .turns cimport wait_again
@@ -253,6 +253,13 @@ cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcep
     return True
 
 
+cdef inline bint told_profile(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t value, bint done) noexcept nogil:
+    """Tell a write of the profile buffer's registers, and return whether it was done."""
+    if unlikely(m.signals.on != 0):
+        tell(m, h, TOLD_PROFILE, c.cycle, value, number | (0 if done else 1 << 16))
+    return done
+
+
 cdef inline void ask_for_trace(Hart* h, bint asked) noexcept nogil:
     """Write hwtrace: the program asks for its trace to start or to stop with the next instruction."""
     h.traced.wanted = h.traced.wanted & ~<uint32_t>TRACE_ASKED | (TRACE_ASKED if asked else 0)
@@ -348,7 +355,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
         settle(m, c, h, after)
         h.monitor = value
     elif 0x7C8 <= number <= 0x7CC:
-        return write_profile(m, c, h, number, value)
+        return told_profile(m, c, h, number, value, write_profile(m, c, h, number, value))
     elif number == 0x7D0:
         if not 1 <= value <= 3:
             return False
@@ -371,7 +378,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
     elif number == 0x800:
         write_signals(m, c, h, after, value)
     elif number == 0x801:
-        return authorise(m, c, h, value)
+        return told_profile(m, c, h, number, value, authorise(m, c, h, value))
     elif number == 0x802:
         ask_for_trace(h, value & 1)
     elif number == 0x7D8:

@@ -19,7 +19,7 @@ from .events cimport watch_event
 from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
 from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING, halt
 from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
-from .signals cimport GAP, TOLD_RANGE, TOLD_RUNS, tell
+from .signals cimport GAP, TOLD_DID, TOLD_RANGE, TOLD_RECORD, TOLD_RUNS, TOLD_TURN, tell
 from .structures cimport Core, Decoded, Hart, Machine
 from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_retired, watch_trap, watch_turn
 from .traps cimport interrupt, leave_trap, trap
@@ -232,10 +232,15 @@ cdef inline void record(Machine* m, Hart* h, uint32_t pc) noexcept nogil:
     memcpy(m.ram + (at - RAM), words, 16)
     forget_code(m, at, 16)
     h.profile_head += 16
+    if unlikely(m.signals.on != 0):
+        tell(m, h, TOLD_RECORD, h.profile_last, <uint64_t>h.state << 32 | pc, at)
 
 
 cdef inline void profile(Machine* m, Core* c, Hart* h, uint32_t pc, bint retired, bint taken) noexcept nogil:
     """Profile a turn of a hart whose buffer is authorised."""
+    if unlikely(m.signals.on != 0):
+        tell(m, h, TOLD_TURN, c.cycle, <uint64_t>m.now, pc)
+        tell(m, h, TOLD_DID, c.cycle, <uint64_t>h.state, <uint32_t>retired | <uint32_t>taken << 1)
     if h.profile == 1:
         while c.cycle - h.profile_last >= h.profile_period:
             h.profile_last += h.profile_period

@@ -28,6 +28,16 @@ cdef enum:  # Kind; headway.rtl.cosimulation repeats them in driver.cc
     # ^ ``value``: 1 from here on it runs, 0 it is halted.
     TOLD_ENTRY = 8
     # ^ ``value``: the state that is entered anew.
+    TOLD_LEFT = 9
+    # ^ Another thread is loaded. ``value``: instructions retired; ``more``: the state up to here.
+    TOLD_PROFILE = 10
+    # ^ A write of a register of the profile buffer. ``more``: register; 1 << 16: it is refused.
+    TOLD_TURN = 11
+    # ^ A turn of a hart that is profiled. ``value``: tick; ``more``: address of the instruction.
+    TOLD_DID = 12
+    # ^ The same turn. ``value``: state; ``more``: 1 retired, 2 taken branch.
+    TOLD_RECORD = 13
+    # ^ A record of that turn. ``value``: address of the instruction, state above it; ``more``: where it is written.
     TOLD_COUNTER = 16
     # ^ + n
     TOLD_STORED = 32

@@ -36,6 +36,8 @@ class ProfileBuffer(Component):
                 "time": In(64),
                 "authorise": In(1),
                 "deauthorise": In(1),
+                # The thread goes on after a halt: a period of cycles begins anew.
+                "resumes": In(1),
                 "write": In(1),
                 "index": In(3),
                 "data": In(32),
@@ -83,6 +85,8 @@ class ProfileBuffer(Component):
         ]
         with m.If(self.cycle & authorised & ~self.deauthorise):
             m.d.sync += left.eq(Mux(due, left + period - amount, left - amount))
+        with m.If(self.cycle & self.resumes & (source == 1)):
+            m.d.sync += left.eq(period)
         with m.If(self.record_valid):
             m.d.sync += head.eq(head + RECORD)
         with m.Elif(due):

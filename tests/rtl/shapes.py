@@ -1,0 +1,12 @@
+"""The machines that the units are compared with."""
+
+from __future__ import annotations
+
+from tests.machine.examples import Shape
+
+__all__ = ["SHAPES", "THREADS"]
+
+SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 2, "skip"), (2, 6, "strict"), (1, 8, "skip"))
+"""Cores, threads of each, issue."""
+THREADS = ((1, "strict"), (2, "skip"), (6, "strict"), (8, "skip"))
+"""The units that are compiled."""

@@ -48,11 +48,12 @@ class _Clock:
             self._at += 1
         if not self._lines or self._fit.rate is None:
             return None
-        line, first, last = self._lines[self._at], self._at == 0, self._at + 1 == len(self._lines)
-        if not ((first or line.first <= start) and (last or end <= line.last)):
+        first, last, height = self._lines[self._at]
+        if (start < first and self._at) or (end > last and self._at + 1 < len(self._lines)):
             return None
-        times = [round((line.height + cycle / self._fit.rate) * PER_TICK) for cycle in (start, end)]
-        return (times[0], times[1]) if times[0] >= 0 and times[1] <= _LATEST else None
+        rate = self._fit.rate
+        begin, end = round((height + start / rate) * PER_TICK), round((height + end / rate) * PER_TICK)
+        return (begin, end) if begin >= 0 and end <= _LATEST else None
 
     def bounds(self, epoch: int) -> list[int]:
         """Return the cycles of the epoch at which its lines begin and end, in order."""

@@ -5,7 +5,7 @@ Files are read in chunks, so that memory does not grow with the trace. Each stre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +46,9 @@ CSV_COLUMNS = ("stream", "thread", "cycle", "cycles", "address", "size", "state"
 _CHUNK = 1 << 16
 _TRIED = 1 << 18
 """The number of bytes of a stream that are decoded to test whether an image fits."""
+
+_ENOUGH = 1 << 17
+"""The number of instructions after which such a test ends, unless it tests more."""
 
 _LEFT, _RARE = 4, 10
 """How often a stream must have left the program without being traced outside it: in all, and per time that it seemed to
@@ -193,6 +196,8 @@ class Stream:
             flow.searching = False
         for block in self._decode(flow, _TRIED):
             block.add_to(totals)
+            if totals.instructions >= _ENOUGH and not isinstance(flow, Flow):
+                break  # only of ETMv3 is more to be found out than whether the program fits
         return _Trial(totals.instructions, flow.stretches, flow.contradictions, flow.left, flow.visited)
 
     def _flow(self, *, confined: bool) -> Flow | WaypointFlow:
@@ -382,6 +387,7 @@ class Capture:
         buffers = {source.buffer.name: source.buffer for source in snapshot.sources}
         self.contents = contents = contents or {name: _contents(buffer) for name, buffer in buffers.items()}
         cores: dict[str | None, tuple[TracedImage, InstructionTable]] = {}
+        programs: dict[Sequence[object], tuple[TracedImage, InstructionTable]] = {}  # by their dumps
         silent, notes = list[str](), list[str]()
         self.others: dict[int, str] = {}
         for source in snapshot.sources:
@@ -397,9 +403,12 @@ class Capture:
                     self.others[source.session << _SESSION | source.stream] = notes[-1]
             else:
                 if source.core not in cores:
-                    image = self._image(source.core, images)
-                    spans = [(start, end) for start, end in image.spans if end <= 1 << 32]
-                    cores[source.core] = image, InstructionTable(Code(image.read).look, spans)
+                    dumps = snapshot.dumps.get(source.core or "", ())
+                    if dumps not in programs:
+                        image = self._image(source.core, images)
+                        spans = [(start, end) for start, end in image.spans if end <= 1 << 32]
+                        programs[dumps] = image, InstructionTable(Code(image.read).look, spans)
+                    cores[source.core] = programs[dumps]
                     if not images:
                         absent = snapshot.absent(source.core)
                         notes += [f"the memory dump {_shown(name)} (it is not there)" for name in absent]

@@ -145,12 +145,12 @@ cdef class Regain:
             return s.count
         cdef size_t most = self.seen.entries + ELSEWHERE
         cdef Place* firsts = <Place*>malloc(most * 2 * sizeof(Place))
-        atoms.executed = <uint8_t*>malloc((s.count - start) * (sizeof(uint8_t) + sizeof(uint32_t)))
-        if firsts == NULL or atoms.executed == NULL:
+        atoms.failed = <uint32_t*>malloc((s.count - start) * (sizeof(uint32_t) + sizeof(uint8_t)))
+        if firsts == NULL or atoms.failed == NULL:
             free(firsts)
-            free(atoms.executed)
+            free(atoms.failed)
             raise MemoryError
-        atoms.failed = <uint32_t*>(atoms.executed + (s.count - start))
+        atoms.executed = <uint8_t*>(atoms.failed + (s.count - start))
         try:
             gather(&atoms, s, start)
             if bits:
@@ -205,7 +205,7 @@ cdef class Regain:
             return s.count
         finally:
             free(firsts)
-            free(atoms.executed)
+            free(atoms.failed)
 
     cdef bint fits(self, Place* place, Atoms* atoms) except -1:
         """Follow all atoms from a place, and move it. Return whether they fit there."""

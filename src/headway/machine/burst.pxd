@@ -15,7 +15,7 @@ from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm
 from .compute cimport TAKEN_BIT, compute, loaded, size_of
 from .memory cimport has_page, place_of, ram_line, use_line
-from .structures cimport Core, Decoded, Hart, Machine
+from .structures cimport Core, Decoded, Hart, Machine, Traced
 from .trace cimport TRACED, TRACE_WANTED, doing_of, watch_gap, watch_retired
 from .turns cimport next_turn
 
@@ -28,6 +28,11 @@ cdef inline bint is_usual(Core* c, Hart* h) noexcept nogil:
         if c.unit.matching or c.unit.window or c.unit.left <= 0 or h.traced.due:
             return False
     return not (h.guarded | h.served[0] | h.served_fetch | h.translated[0])
+
+
+cdef inline bint is_still_usual(Core* c, Hart* h) noexcept nogil:
+    """Return whether a usual hart that is traced still is one: its trace is what a usual turn can change of that."""
+    return h.traced.on and c.unit.left > 0 and not h.traced.due
 
 
 cdef inline bint hits_code(Machine* m, Core* c, Hart* h, uint32_t address, int64_t now) noexcept nogil:
@@ -166,7 +171,14 @@ cdef inline int64_t in_units(Machine* m, int64_t cycles) noexcept nogil:
 
 cdef inline void usual_watch(Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next) noexcept nogil:
     """Trace an instruction that has been retired."""
+    cdef Traced* t = &h.traced
+    cdef int operation = d.operation
     h.cost = cost
+    if cost == 1 and not t.stalled and t.executed < 15 and c.unit.cycle_accurate:
+        # One more E atom, as `watch_retired` does.
+        if operation < JAL or operation > BGEU or (operation >= BEQ and next & TAKEN_BIT):
+            t.executed += 1
+            return
     watch_retired(m, c, h, d, pc, next & ~TAKEN_BIT, next & TAKEN_BIT)
 
 
@@ -245,15 +257,16 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexce
     cdef Decoded* code = h.code
     cdef Decoded* d
     cdef int operation
+    cdef bint watched = h.attention != 0
     while cycle < limit:
         begin = cycle + 1 - unit
-        if unlikely(h.attention != 0):
+        if watched:
             c.cycle = cycle
             m.now = cycle + to_tick
         if begin != free:
             charge(m, c, h, free, ready, reason, begin)
             free = begin
-        if unlikely(h.attention != 0) and not is_usual(c, h):
+        if watched and not is_still_usual(c, h):
             break
         d = usual_fetch(m, c, h, pc, cycle + to_tick, &fetched, &page, &code)
         if d == NULL:
@@ -286,7 +299,7 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexce
                 elif operation <= REMU:
                     cost = m.divide
         h.instret += 1
-        if unlikely(h.attention != 0):
+        if watched:
             h.free = free
             usual_watch(m, c, h, d, cost, pc, next)
         free = begin + in_units(m, cost)

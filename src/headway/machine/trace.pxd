@@ -714,7 +714,8 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
     if unlikely(c.unit.window != 0) and cycles > 0:
         count_stall(c, h, cycles, doing)
     if h.traced.on and cycles > 0 and at + cycles > h.traced.told_until:
-        add_stall(m, c, h, <uint32_t>doing, (at + cycles - max(at, h.traced.told_until)) // m.unit)
+        cycles = at + cycles - max(at, h.traced.told_until)
+        add_stall(m, c, h, <uint32_t>doing, cycles if m.unit == 1 else cycles // m.unit)
 
 
 cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_t to, int depth) noexcept nogil:
@@ -770,7 +771,7 @@ cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
 cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
     """Record an instruction that has been retired."""
     cdef Traced* t = &h.traced
-    cdef int64_t more = (h.cost + m.unit - 1) // m.unit - 1
+    cdef int64_t more = 0 if h.cost <= m.unit else (h.cost + m.unit - 1) // m.unit - 1
     cdef int operation = d.operation
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)

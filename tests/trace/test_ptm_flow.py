@@ -156,6 +156,23 @@ def test_the_return_stack_is_unknown_after_code_that_is_in_no_image() -> None:
     assert [gap.why for gap in gaps(found)][1:] == [Why.IMAGE, Why.IMAGE]
 
 
+def test_a_lost_place_is_found_by_the_atoms_before_the_next_address() -> None:
+    """A loop of beq, nop, b; after it, bx lr. One atom says that the loop was left too soon, where no address comes."""
+    code = Program({}, [BASE], b"\x01\xd0\x00\xbf\xfc\xe7\x70\x47" + b"\x00\xbf" * 4)
+    turn = [BASE, BASE + 2, BASE + 4]
+
+    def addresses(trace: bytes) -> list[int]:
+        return [address for address, _, _ in instructions(decode(code, trace, setting=UNCOUNTED))]
+
+    begin, end = ALIGNMENT + sync(BASE), atoms([True]) + branch(BASE) + atoms([False])
+    right, wrong = atoms([False, True]), atoms([True, True])
+    assert addresses(begin + right * 40 + end) == turn * 40 + [BASE, BASE + 6, BASE]
+    found = addresses(begin + right * 40 + wrong + right * 13 + end)
+    assert found == [*turn * 40, BASE, *turn * 13, BASE, BASE + 6, BASE]
+    few = addresses(begin + right * 40 + wrong + right * 3 + end)
+    assert few == [*turn * 40, BASE, BASE]
+
+
 @pytest.mark.parametrize("barriers", [True, False])
 def test_barriers_are_waypoints_as_the_unit_is_made(barriers: bool) -> None:
     dmb, isb, nop = b"\xbf\xf3\x5f\x8f", b"\xbf\xf3\x6f\x8f", b"\x00\xbf"

@@ -17,8 +17,9 @@ from headway.trace._packets cimport (
     A64, ADDRESS, ALIGNMENT, ARM, ATOMS, BASED, CANCELLED, COMMIT, CONTEXT, COUNT, CYCLES, DISCARD, FULL, INCOMPLETE, INFO, LOST,
     NOISE, ON, QUOTA, RAISED, SOURCE, THUMB, TIMESTAMP, TRANSACTION, Packet,
 )
-from headway.trace._program cimport AWAITING, HERE, ISB, TSTART, WAIT, InstructionTable
+from headway.trace._program cimport AWAITING, HERE, ISB, NOWHERE, TSTART, WAIT, InstructionTable
 from headway.trace._records cimport COUNTED, DAMAGE, OFF, OVERFLOW, TRUNCATED
+from headway.trace._waypoint_regain cimport ADDRESSED, ANYTHING, REACHED
 from headway.trace._waypoints cimport Walk, WaypointFlow
 
 DEF MOST = 1 << 16     # elements that are kept, beside those that may be speculative
@@ -315,7 +316,7 @@ cdef class Etmv4Flow(WaypointFlow):
             self.source(&element)
         elif element.kind == ON:
             self.switched(&element)
-        elif element.kind == FAILURE and self.walk.place.known == HERE:
+        elif element.kind == FAILURE and self.lands():
             # The processor goes on elsewhere, at an address that follows.
             self.walk.place.known, self.walk.links, self.must = AWAITING, False, True
         elif element.kind == TIMESTAMP:
@@ -330,7 +331,8 @@ cdef class Etmv4Flow(WaypointFlow):
         if not element.has & WITH_CONTEXT:
             return 0
         self.informed, self.wide = True, element.header & WIDE != 0
-        if element.header & HAS_THREAD:
+        if element.header & HAS_THREAD and element.context != self.walk.thread:
+            self.walk.resume(ANYTHING, 0)
             self.walk.thread = element.context
         if self.walk.place.known == HERE and self.wide != (self.walk.place.isa == A64):
             self.walk.place.isa = A64 if self.wide else ARM
@@ -339,6 +341,11 @@ cdef class Etmv4Flow(WaypointFlow):
             elif self.walk.place.address & 3:
                 self.contradict(element.index)
         return 0
+
+    cdef bint lands(self) except -1:
+        """Return whether the place is known, after all that was kept has been applied."""
+        self.walk.resume(ANYTHING, 0)
+        return self.walk.place.known == HERE
 
     cdef uint8_t set_of(self, Element* element) noexcept:
         return A64 if self.wide else THUMB if element.isa else ARM
@@ -349,6 +356,7 @@ cdef class Etmv4Flow(WaypointFlow):
         cdef uint8_t isa
         if self.bound and self.informed:
             self.bound = False
+            walk.resume(ADDRESSED, self.target.value)
             isa = self.set_of(&self.target)
             if self.excepted:
                 self.excepted = False
@@ -366,7 +374,7 @@ cdef class Etmv4Flow(WaypointFlow):
                 walk.place.doubtful = 4
         elif self.must:
             self.contradict(index)
-        return walk.place.known == HERE or walk.place.known == AWAITING
+        return walk.place.known != NOWHERE or walk.seeks()
 
     cdef int settle(self) except -1:
         """Report an exception of which it will not be known where it continues."""
@@ -398,6 +406,8 @@ cdef class Etmv4Flow(WaypointFlow):
         if found and element.reason == 2:  # the branch before it went there
             self.bound, self.target = True, address
         self.arrive(element.index)
+        if found and address.has & (BASED | FULL):
+            walk.resume(REACHED, address.value)
         if walk.place.known == AWAITING and not self.must:
             walk.go_back(element.index)
         if found and walk.place.known == HERE and walk.place.address < address.value and address.has & (BASED | FULL):
@@ -420,6 +430,7 @@ cdef class Etmv4Flow(WaypointFlow):
         else:
             found = self.following(&address, &context)
         self.arrive(element.index)
+        walk.resume(ANYTHING, 0)
         if walk.place.known == AWAITING and not self.must:
             walk.go_back(element.index)
         if walk.place.known == HERE:
@@ -437,6 +448,7 @@ cdef class Etmv4Flow(WaypointFlow):
         cdef Walk walk = self.walk
         cdef uint8_t isa
         self.arrive(element.index)
+        walk.resume(ANYTHING, 0)
         if walk.place.known == AWAITING and not self.must and walk.stack and walk.calls:
             walk.go_back(element.index)
         # The packet's own instruction set is not always that of the program.

@@ -12,6 +12,7 @@ from headway.trace._packets cimport (
 )
 from headway.trace._program cimport AWAITING, DMB, DSB, HERE, ISB, InstructionTable
 from headway.trace._records cimport DAMAGE, OVERFLOW, TRUNCATED
+from headway.trace._waypoint_regain cimport ADDRESSED, ANYTHING, BRANCHED
 from headway.trace._waypoints cimport Walk, WaypointFlow
 
 
@@ -41,8 +42,10 @@ cdef class PtmFlow(WaypointFlow):
             walk.elapse(p.count)
             for i in range(p.bits):
                 walk.atom(not p.value >> i & 1, p.index)
-                if walk.place.known == AWAITING:
+                if walk.place.known == AWAITING and walk.stack:
                     walk.go_back(p.index)
+                elif walk.place.known == AWAITING:
+                    walk.refuse(p.index)
         elif p.kind == BRANCH:
             self.branch(p)
         elif p.kind == SYNC:
@@ -55,6 +58,7 @@ cdef class PtmFlow(WaypointFlow):
             if p.has & BASED:
                 walk.stamp(p.value, p.index)
         elif p.kind == CONTEXT:
+            walk.resume(ANYTHING, 0)
             walk.thread = <unsigned int>p.value
         elif p.kind == NOISE:
             walk.lose(DAMAGE, p.index)
@@ -65,12 +69,14 @@ cdef class PtmFlow(WaypointFlow):
         if p.has & EXCEPTION:
             self.walk.taken(p.context, p.value, True, p.index)
         else:
+            self.walk.resume(BRANCHED, 0)
             self.walk.indirect(self.broadcast, p.index)
         self.walk.arrive(p.value, p.isa, p.has & FULL, p.index)
         return 0
 
     cdef int sync(self, Packet* p) except -1:
         cdef Walk walk = self.walk
+        walk.resume(ANYTHING if p.reason else ADDRESSED, p.value)
         if p.reason:
             if walk.trial:
                 walk.roll_back()

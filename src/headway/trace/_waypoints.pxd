@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from headway.trace._packets cimport Packet, Packets
 from headway.trace._program cimport Code, InstructionTable, Place
 from headway.trace._records cimport Lacuna, Records, RecordWriter
+from headway.trace._waypoint_regain cimport WaypointRegain
 
 cdef struct Return:        # an entry of the return stack
     uint64_t address
@@ -28,6 +29,11 @@ cdef class Walk(RecordWriter):
     cdef Lacuna before         # the gap that goes on if it fails
     cdef uint64_t began        # the cycle at which it began
     cdef readonly uint64_t stretches, contradictions
+    cdef WaypointRegain regain
+    cdef bint resuming         # what was kept while the place was not known is being applied
+    cdef bint seeks(self) noexcept
+    cdef int keep(self, uint8_t sort, bint executed, uint64_t value, uint64_t index) except -1
+    cdef int resume(self, uint8_t end, uint64_t address) except -1
     cdef Records give(self, bint last)
     cdef int elapse(self, uint64_t cycles) except -1
     cdef int credit(self, uint64_t cycles) except -1

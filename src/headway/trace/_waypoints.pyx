@@ -8,7 +8,8 @@ must agree:
 * an address comes where the program branches indirectly, and only there;
 * an address that is repeated for synchronisation is the one that the walk has reached.
 
-Where they disagree, a gap begins, until the next address. An address that may be wrong (because it was completed from
+Where they disagree, a gap begins, until the next address; then `_waypoint_regain` may find the place by the atoms before
+it. An address that may be wrong (because it was completed from
 bits that came before damage) is on trial: what follows from it becomes records only once the walk has come to an
 indirect branch just when the trace says so. If the trial fails, the gap goes on.
 
@@ -25,17 +26,19 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from headway.trace._packets cimport A64, THUMB, Packet, Packets
 from headway.trace._program cimport (
     ABSENT, AWAITING, DIRECT, HERE, IT, NOWHERE, PLAIN, RETURNS, Code, InstructionTable, Place,
-    code_at,
+    code_at, key_of,
 )
 from headway.trace._records cimport (
     CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
     add_row,
 )
+from headway.trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
 
 DEF LONGEST_RUN = 1 << 16  # instructions without a waypoint; more are no program
 DEF RETURN_STACK = 16    # entries of the return stack, as many as a decoder can need
 DEF PROOF = 3            # atoms that fit before an indirect branch, so that an address on trial is certain
 DEF HELD = 1 << 14       # rows that a trial may hold back
+DEF RARE = 64            # waypoints for each contradiction; if there are fewer, another program ran
 DEF BLOCK = 1 << 15      # rows that are given at a time; more than a trial holds back
 
 
@@ -56,6 +59,7 @@ cdef class Walk:
         self.program, self.counted, self.threads = program, counted, threads
         self.stack, self.barriers = stack, barriers
         self.gap.open, self.gap.why = True, UNSYNCHRONISED
+        self.regain = WaypointRegain(program, barriers=barriers, stack=stack)
 
     cdef Records give(self, bint last):
         """Return all final rows: all, but those that a trial or a gap may still change."""
@@ -82,6 +86,8 @@ cdef class Walk:
 
     cdef int elapse(self, uint64_t cycles) except -1:
         """Let cycles pass. They belong to the next waypoint, or to the gap."""
+        if self.regain.count:
+            return self.keep(ELAPSED, False, cycles, 0)
         self.cycle += cycles
         if self.gap.open:
             self.gap.cycles += cycles
@@ -92,6 +98,8 @@ cdef class Walk:
     cdef int credit(self, uint64_t cycles) except -1:
         """Let cycles pass that belong to the last waypoint, or to the gap."""
         cdef size_t i = self.used, k
+        if self.regain.count:
+            return self.keep(CREDITED, False, cycles, 0)
         while i and self.rows[i - 1].sort == TIME:
             i -= 1
         if self.gap.open or not i or self.rows[i - 1].sort != INSTRUCTION or self.rows[i - 1].epoch != self.epoch:
@@ -112,6 +120,7 @@ cdef class Walk:
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
+        self.resume(ANYTHING, 0)
         self.place.known = NOWHERE
         self.begin_gap(why, index, not self.trial)
         return self.clear_stack()
@@ -129,6 +138,7 @@ cdef class Walk:
 
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1:
         """Go on at an address of the trace. ``certain``: all its bits are known to be right."""
+        self.resume(ANYTHING, 0)
         cdef bint doubted = not certain and self.gap.open and (
             self.gap.why == DAMAGE or self.gap.why == CONTRADICTION or self.gap.why == UNSYNCHRONISED
         )
@@ -165,6 +175,47 @@ cdef class Walk:
         self.gap.cycles += self.cycle - self.began
         self.pending = self.calls = 0
         self.place.known = NOWHERE
+        return 0
+
+    # Finding a lost place again
+
+    cdef bint seeks(self) noexcept:
+        """Return whether the place was lost by damage, and may be found by atoms."""
+        return self.place.known == NOWHERE and self.gap.open and not self.resuming and (
+            self.gap.why == DAMAGE or self.gap.why == CONTRADICTION
+        )
+
+    cdef int keep(self, uint8_t sort, bint executed, uint64_t value, uint64_t index) except -1:
+        """Keep an atom or a time until the place is found, or something comes by which it is not."""
+        if not self.regain.add(sort, executed, value, index):
+            self.resume(ANYTHING, 0)
+        return 0
+
+    cdef int resume(self, uint8_t end, uint64_t address) except -1:
+        """Search for the place by the atoms that were kept, and apply what was kept. ``end``: what comes after it."""
+        cdef size_t count = self.regain.count, first = count, i
+        cdef Event* events
+        cdef Place found
+        if not count:
+            return 0
+        events = self.regain.begin()
+        if self.place.known == NOWHERE and self.contradictions * RARE < self.regain.head:
+            first = self.regain.where(count, end, address, &found)
+        self.resuming = True
+        for i in range(count):
+            if i == first:
+                self.close_gap(events[i].index)
+                self.stretches += 1
+                self.place = found
+            if events[i].sort == STAMP:
+                self.stamp(events[i].value, events[i].index)
+            elif events[i].sort == ELAPSED:
+                self.elapse(events[i].value)
+            elif events[i].sort == CREDITED:
+                self.credit(events[i].value)
+            elif i >= first:
+                self.atom(events[i].executed, events[i].index)
+        self.resuming = False
         return 0
 
     # Instructions
@@ -228,6 +279,7 @@ cdef class Walk:
         cdef uint64_t after = self.place.address + code.size
         row.address, row.size, row.executed = self.place.address, code.size, PASSED if executed else FAILED
         row.why, row.cycles, self.pending = self.place.isa, self.pending, 0
+        self.regain.taken(key_of(self.place.address, self.place.isa))
         self.proved += 1
         if self.place.block:
             self.place.block -= 1
@@ -249,12 +301,15 @@ cdef class Walk:
     cdef int atom(self, bint executed, uint64_t index) except -1:
         """Go to the next waypoint, which was executed, or whose condition failed, and take it."""
         cdef Code* code = NULL
+        if self.place.known == NOWHERE and self.seeks():
+            return self.keep(ATOM, executed, 0, index)
         if not self.reach(&code, index):
             return 0
         if not executed and not (code.conditional or self.place.block or self.place.doubtful) and (
             code.branching != DIRECT or code.target != self.place.address + code.size
         ):
-            return self.refuse(index)
+            self.refuse(index)
+            return self.keep(ATOM, executed, 0, index) if self.seeks() else 0
         return self.take(code, executed, index)
 
     cdef int indirect(self, bint broadcast, uint64_t index) except -1:
@@ -377,12 +432,15 @@ cdef class Walk:
 
     cdef int stamp(self, uint64_t time, uint64_t index) except -1:
         """Add a time of the common clock."""
+        if self.regain.count:
+            return self.keep(STAMP, False, time, index)
         cdef Row* row = add_row(self, TIME, index)
         row.cycles = time
         return 0
 
     cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1:
         """Add an exception, which continues at an address, if that is known."""
+        self.resume(ANYTHING, 0)
         cdef Row* row = add_row(self, TAKEN, index)
         row.address, row.thread, row.size = address, number, not known
         return 0
@@ -394,6 +452,7 @@ cdef class Walk:
         return [
             self.saved(), self.place, self.returns, self.calls, self.top, self.links, self.link, self.first, self.trial,
             self.mark, self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange,
+            self.regain.saved(),
         ]
 
     cdef int take_over(self, list state) except -1:
@@ -401,11 +460,12 @@ cdef class Walk:
         cdef size_t i
         (
             rows, self.place, returns, self.calls, self.top, self.links, self.link, self.first, self.trial, self.mark,
-            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange,
+            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange, regain,
         ) = state
         for i in range(RETURN_STACK):
             self.returns[i] = returns[i]
         self.restore(rows)
+        self.regain.restore(regain)
         if (
             self.place.known > AWAITING or self.place.isa > A64 or self.calls > RETURN_STACK or self.top >= RETURN_STACK
             or self.trial and self.mark > self.used or self.before.why > COUNTED
@@ -452,13 +512,13 @@ cdef class WaypointFlow:
 
     @property
     def searches(self):
-        """As of `_flow.Flow`; there are none."""
-        return 0
+        """The number of searches for a lost place."""
+        return self.walk.regain.searches
 
     @property
     def given_up(self):
-        """As of `_flow.Flow`; there are none."""
-        return 0
+        """The number of those that were given up, because a search may take only so long."""
+        return self.walk.regain.given_up
 
     @property
     def waiting(self):
@@ -487,6 +547,7 @@ cdef class WaypointFlow:
     def finish(self):
         """End the stream. Return the records that are left."""
         self.conclude()
+        self.walk.resume(ANYTHING, 0)
         if self.walk.trial:
             self.walk.roll_back()
         self.walk.close_gap(self.end)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools.wheels import check, debian, libraries, workshop
+from tools.wheels import check, debian, libraries, profile, workshop
 from tools.wheels.debian import Debian
 from tools.wheels.errors import ToolError, run
 from tools.wheels.inside import faults_of
@@ -173,3 +173,44 @@ def test_the_check_skips_with_the_reason(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert check.main() == 0
     assert "skipped: there is no mmdebstrap" in capsys.readouterr().err
+
+
+def _pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, versions: dict[str, bool]) -> Workshop:
+    """A system with these programs of LLVM, by their suffixes, each with the runtime that counts or without it."""
+    for suffix, counts in versions.items():
+        folder = tmp_path / f"runtime{suffix}"
+        folder.mkdir()
+        if counts:
+            (folder / "libclang_rt.profile-x86_64.a").touch()
+
+    def pretend(command: list[object], what: str, **_: object) -> str:
+        if command[-1] == "--version":
+            return "clang version 22.1.8 (https://example.org)\n"
+        return str(tmp_path / f"runtime-{str(command[0]).rpartition('-')[2]}") + "\n"
+
+    monkeypatch.setattr(profile, "run", pretend)
+    monkeypatch.setattr(shutil, "which", lambda name: name if f"-{name.rpartition('-')[2]}" in versions else None)
+    monkeypatch.setattr(Workshop, "zig", property(lambda self: tmp_path / "zig"))
+    monkeypatch.setenv("HEADWAY_BUILD_CACHE", str(tmp_path))
+    return Workshop()
+
+
+def test_the_newest_clang_that_counts_is_taken_if_zig_can_read_what_it_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    system = _pretended(monkeypatch, tmp_path, {"-14": True, "-19": True, "-21": False, "-23": True})
+    assert profile.find_llvm(system) == profile.Llvm("clang-19", "llvm-profdata-19")
+
+
+@pytest.mark.parametrize("versions", [{}, {"-13": True}, {"-19": False}, {"-23": True}], ids=str)
+def test_without_such_a_clang_nothing_is_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, versions: dict[str, bool]
+) -> None:
+    assert profile.find_llvm(_pretended(monkeypatch, tmp_path, versions)) is None
+
+
+def test_another_compiler_than_zigs_stands_in_the_cross_file(tmp_path: Path) -> None:
+    TARGETS["x86_64"].write_cross_file(tmp_path / "cross.ini", Path("/zig"), Path("/headers"), ["/usr/bin/clang-19"])
+    file = configparser.ConfigParser(interpolation=None)
+    file.read(tmp_path / "cross.ini")
+    assert ast.literal_eval(file["binaries"]["c"]) == ["/usr/bin/clang-19"]

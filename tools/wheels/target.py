@@ -43,14 +43,19 @@ class Target:
         """The platform tag that a wheel gets (PEP 600)."""
         return f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{self.machine}"
 
-    def write_cross_file(self, path: Path, zig: Path, include: Path | None = None) -> None:
-        """Describe the target to meson. ``include``: a folder of headers that every compilation gets."""
+    def write_cross_file(
+        self, path: Path, zig: Path, include: Path | None = None, compiler: Sequence[str] = ()
+    ) -> None:
+        """Describe the target to meson.
+
+        ``include``: a folder of headers that every compilation gets. ``compiler``: the words of another than zig's.
+        """
         arguments = ["-g0", *([] if include is None else [f"-I{include}"])]
         glibc = f"{GLIBC[0]}.{GLIBC[1]}"
-        compiler = [str(zig), "cc", "-target", f"{self.triplet}.{glibc}"]
+        words = list(compiler) or [str(zig), "cc", "-target", f"{self.triplet}.{glibc}"]
         compat = [str(zig), "cc", "-target", f"{self.compat}.{glibc}"] if self.compat else []
         path.write_text(
-            f"[binaries]\nc = {_words(compiler)}\nar = {_words([str(zig), 'ar'])}\n"
+            f"[binaries]\nc = {_words(words)}\nar = {_words([str(zig), 'ar'])}\n"
             f"[built-in options]\nc_args = {_words(arguments)}\nc_link_args = {_words(['-Wl,--strip-debug'])}\n"
             f"[host_machine]\nsystem = 'linux'\nendian = 'little'\n"
             f"cpu_family = '{self.machine}'\ncpu = '{self.machine}'\n"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .debian import Debian
 from .errors import ToolError, run
 from .libraries import LIBRARIES, NOTICE, build_libraries
+from .profile import Llvm, make_profile
 from .target import PYTHON, Target
 from .workshop import Workshop
 
-__all__ = ["build_wheel"]
+__all__ = ["build_wheel", "count"]
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -26,22 +28,38 @@ INSIDE = (
 """Files that every wheel has, besides Python and extension modules."""
 
 
-def build_wheel(workshop: Workshop, debian: Debian, target: Target, output: Path) -> Path:
-    """Build the wheel for a target into a folder. Returns its path."""
+def count(workshop: Workshop, debian: Debian, llvm: Llvm, target: Target, work: Path) -> Path:
+    """Return the counts of a run of the machine, on ``target``, which this system must be (tools/wheels/profile.py)."""
+    options = _options(workshop, debian, target, work, compiler=[llvm.clang])
+    return make_profile(workshop, llvm, PROJECT, options, work)
+
+
+def _options(workshop: Workshop, debian: Debian, target: Target, work: Path, compiler: Sequence[str] = ()) -> list[str]:
+    """Return the options of meson for a target. What they name is in the folder ``work``."""
     libraries = build_libraries(workshop, debian, target)
     headers = debian.unpack(f"libpython{PYTHON[0]}.{PYTHON[1]}-dev", target) / "usr" / "include"
+    cross, python = work / "cross.ini", work / "python.json"
+    target.write_cross_file(cross, workshop.zig, headers, compiler)
+    target.write_python(python, headers / f"python{PYTHON[0]}.{PYTHON[1]}")
+    return [
+        f"--cross-file={cross}",
+        f"-Dpython.build_config={python}",
+        "-Dpython.allow_limited_api=true",
+        "-Dbpf_compiler=zig",
+        f"-Dbundle={libraries}",
+    ]
+
+
+def build_wheel(workshop: Workshop, debian: Debian, target: Target, output: Path, counts: Path | None = None) -> Path:
+    """Build the wheel for a target into a folder. Returns its path.
+
+    ``counts``: those of a run of the machine, which it is optimised for.
+    """
     with tempfile.TemporaryDirectory(prefix="headway-wheel-") as scratch:
         work = Path(scratch)
-        cross, python = work / "cross.ini", work / "python.json"
-        target.write_cross_file(cross, workshop.zig, headers)
-        target.write_python(python, headers / f"python{PYTHON[0]}.{PYTHON[1]}")
-        options = [
-            f"--cross-file={cross}",
-            f"-Dpython.build_config={python}",
-            "-Dpython.allow_limited_api=true",
-            "-Dbpf_compiler=zig",
-            f"-Dbundle={libraries}",
-        ]
+        options = _options(workshop, debian, target, work)
+        if counts is not None:
+            options += ["-Dmachine_profile=use", f"-Dmachine_profile_data={counts}"]
         pip = [str(workshop.python), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
         pip += ["--no-deps", "--no-build-isolation", f"--wheel-dir={work}"]
         pip += [f"--config-settings=setup-args={option}" for option in options]

@@ -94,7 +94,7 @@ def test_a_trace_of_the_machine_stands_beside_its_recording(tmp_path: Path) -> N
     by_id = {row["id"]: row for row in json.loads(told.stdout) if row["id"]}
     assert rows.keys() == by_id.keys()
     for tid, row in rows.items():
-        assert (row["address"], row["function"], row["line"]) == (
+        assert (row["address"], row["function"] or "", row["line"] or "") == (
             by_id[tid]["address"],
             by_id[tid]["symbol"],
             by_id[tid]["line"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -18,6 +19,7 @@ from tests.trace.snapshots import STREAM, write
 from headway.commands.trace import command
 from headway.errors import HeadwayError
 from headway.trace import index_files, moments, stream_index
+from headway.trace._coresight import Deformatter
 from headway.trace.decode import Capture
 from headway.trace.index_files import Built, IndexFile, IndexFolder
 from headway.trace.moments import Index
@@ -80,13 +82,13 @@ def test_without_a_folder_to_write_into_the_answer_is_the_same(capture: Path, tm
 
 def test_the_folders_of_the_captures_that_were_looked_at_last_stay(tmp_path: Path) -> None:
     for number in range(index_files._KEPT + 3):
-        folder = tmp_path / f"{number}"
+        folder = tmp_path / f"{number:032x}"
         IndexFolder(folder).write("one", Built({}, {}))
         os.utime(folder, (number, number))
-    IndexFolder(tmp_path / "last").write("one", Built({}, {}))
+    IndexFolder(tmp_path / ("f" * 32)).write("one", Built({}, {}))
     assert len(os.listdir(tmp_path)) == index_files._KEPT
-    assert (tmp_path / "last" / "one").exists()
-    assert not (tmp_path / "0").exists()
+    assert (tmp_path / ("f" * 32) / "one").exists()
+    assert not (tmp_path / ("0" * 32)).exists()
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,3 +134,84 @@ def test_an_index_with_right_digests_and_wrong_content_cannot_break_anything(
         index.at_cycle(0x10, cycle)
     with suppress(HeadwayError):
         index.at_time(1000 + cycle // 10)
+
+
+def test_links_are_replaced_and_not_followed(capture: Path, tmp_path: Path) -> None:
+    first = asked(capture)
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    precious.chmod(0o644)
+    (kept(capture) / "0x10").unlink()
+    (kept(capture) / "0x10").symlink_to(precious)
+    assert asked(capture) == first
+    assert (precious.read_text(), precious.stat().st_mode & 0o777) == ("mine", 0o644)
+    assert not (kept(capture) / "0x10").is_symlink()
+
+
+def test_what_is_no_file_is_replaced_without_waiting(capture: Path) -> None:
+    first = asked(capture)
+    (kept(capture) / "0x10").unlink()
+    os.mkfifo(kept(capture) / "0x10")
+    assert asked(capture) == first
+    assert (kept(capture) / "0x10").is_file()
+
+
+@pytest.mark.parametrize("which", ["root", "folder"])
+def test_a_folder_that_is_a_link_or_that_others_may_write_is_left_alone(
+    which: str, capture: Path, tmp_path: Path
+) -> None:
+    first = asked(capture)
+    place = kept(capture) if which == "folder" else kept(capture).parent
+    shutil.rmtree(place)
+    elsewhere = tmp_path / "elsewhere"
+    for number in range(40):
+        (elsewhere / f"{number:032x}").mkdir(parents=True)
+    place.symlink_to(elsewhere)
+    assert asked(capture) == first
+    assert len(list(elsewhere.iterdir())) == 40
+    place.unlink()
+    place.mkdir(0o700)
+    place.chmod(0o777)
+    assert asked(capture) == first
+    assert list(place.iterdir()) == []
+
+
+def test_only_folders_of_captures_are_removed_the_oldest_first(capture: Path) -> None:
+    asked(capture)
+    root = kept(capture).parent
+    shutil.rmtree(kept(capture))
+    for number in range(40):
+        for name in (f"{number:032x}", f"notes-{number}"):
+            (root / name).mkdir()
+            os.utime(root / name, (number, number))
+    asked(capture)
+    left = {entry.name for entry in root.iterdir()}
+    assert {f"notes-{number}" for number in range(40)} < left
+    assert left - {f"notes-{number}" for number in range(40)} == {kept(capture).name} | {
+        f"{number:032x}" for number in range(9, 40)
+    }
+
+
+def test_a_user_without_a_home_gets_the_answer(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = asked(capture)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert IndexFolder.of(TraceSnapshot.open(capture), ()).path is None
+    assert asked(capture) == first
+
+
+def test_a_header_that_nests_without_end_is_no_index(capture: Path) -> None:
+    first = asked(capture)
+    header = b'{"header": {"buffers": ' + b"[" * 200_000 + b"]" * 200_000 + b'}, "sections": {}}'
+    head = index_files._HEAD.pack(index_files.MAGIC, index_files.VERSION, len(header), hashlib.sha256(header).digest())
+    (kept(capture) / "contents").write_bytes(head + header)
+    assert asked(capture) == first
+
+
+@pytest.mark.parametrize("offsets", [[], [0] * 5, {}, None])
+def test_a_state_of_frames_without_all_offsets_is_refused(offsets: object) -> None:
+    frames_ = Deformatter()
+    state = frames_.save()
+    state[4] = offsets
+    with pytest.raises((ValueError, TypeError)):
+        frames_.load(state)

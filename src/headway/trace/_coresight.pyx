@@ -119,6 +119,8 @@ cdef class Deformatter:
         cdef int i
         rest, self.position, self.current, self.first, offsets = state
         self.rest = bytes.fromhex(rest)
+        if not isinstance(offsets, list) or len(offsets) != IDS + 1:
+            raise ValueError("offsets")
         for i in range(IDS + 1):
             self.offsets[i] = offsets[i]
         if len(self.rest) >= FRAME or not 0 <= self.current <= UNKNOWN or not -1 <= self.first < IDS:

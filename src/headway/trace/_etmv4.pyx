@@ -147,6 +147,8 @@ cdef class Parser(StreamParser):
     cdef int load_own(self, list state) except -1:
         cdef int i
         places, sets, self.time, self.threshold, self.timed = state
+        if len(places) != 3 or len(sets) != 3:
+            raise ValueError("addresses")
         for i in range(3):
             self.places[i], self.sets[i] = places[i], sets[i]
             if self.sets[i] > 1:

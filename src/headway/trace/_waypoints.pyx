@@ -462,6 +462,8 @@ cdef class Walk:
             rows, self.place, returns, self.calls, self.top, self.links, self.link, self.first, self.trial, self.mark,
             self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange, regain,
         ) = state
+        if len(returns) != RETURN_STACK:
+            raise ValueError("returns")
         for i in range(RETURN_STACK):
             self.returns[i] = returns[i]
         self.restore(rows)

@@ -7,7 +7,8 @@ The folders of the captures that were looked at last are kept.
 
 A file has the magic number, the version of the format, the size of a header, the header's SHA-256, the header (JSON),
 and sections of bytes. The header has the place, size and SHA-256 of each section. A file is used only if it belongs to
-the user, nobody else may write it, and its digests are right. Whoever takes what is in it checks it all the same.
+the user, nobody else may write it, and its digests are right. Whoever takes what is in it checks it all the same. The
+folders must belong to the user, too. No link is followed in them, and nothing is removed that is not an index.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
 import stat
 import struct
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from headway._version import __version__
-from headway.files import written_whole
 
 from .snapshot import TraceSnapshot
 
@@ -34,12 +36,14 @@ __all__ = ["UNSOUND", "VERSION", "Built", "IndexFile", "IndexFolder", "Kept"]
 MAGIC = b"HWINDEX\n"
 VERSION = 1
 """The version of the format, and of what is in the sections."""
-UNSOUND = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, struct.error)
+UNSOUND = (ValueError, TypeError, KeyError, IndexError, OverflowError, OSError, RecursionError, struct.error)
 """What reading a file raises that is damaged, or has something else in it."""
 _HEAD = struct.Struct("<8sII32s")
 _MAX_HEADER, _MAX_SECTION = 1 << 24, 1 << 32
 _KEPT = 32
 """The number of captures whose folders are kept."""
+_KEY = re.compile(r"[0-9a-f]{32}")
+"""The name of a capture's folder."""
 _DECODERS = (
     "_coresight", "_etmv3", "_etmv4", "_etmv4_flow", "_flow", "_packets", "_program", "_ptm", "_ptm_flow", "_records",
     "_regain", "_waypoints",
@@ -135,9 +139,9 @@ class IndexFile:
 
 
 class IndexFolder:
-    """The files of one capture, with one program."""
+    """The files of one capture, with one program. ``path``: None where the user has no place for such files."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
 
     @classmethod
@@ -149,10 +153,13 @@ class IndexFolder:
         files += [Path(name) for text in images for name in (text, text.rpartition("@")[0]) if name]
         files += [Path(import_module(f"{__package__}.{name}").__file__ or "") for name in _DECODERS]
         about = [VERSION, __version__, repr(snapshot), images, [_state_of(path) for path in files]]
-        return cls(_root() / hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32])
+        root = _root()
+        return cls(root / hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32] if root else None)
 
     def read(self, name: str) -> IndexFile | None:
         """Return a file; None if there is none that can be used."""
+        if self.path is None:
+            return None
         try:
             found = IndexFile(self.path / name)
         except UNSOUND:
@@ -162,21 +169,52 @@ class IndexFolder:
         return found
 
     def write(self, name: str, built: Built) -> None:
-        """Write a file. Where that is not possible, nothing is kept."""
+        """Write a file. Where that is not possible, or the folders are not the user's own, nothing is kept."""
+        if self.path is None:
+            return
+        root = self.path.parent
         with suppress(OSError):
-            root = self.path.parent
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.path.mkdir(exist_ok=True, mode=0o700)
-            path = self.path / name
-            with written_whole(os.fspath(path)) as stream:
-                built.write(stream)
-            path.chmod(0o600)
-            _remove_oldest(root)
+            with _own(os.fspath(root)) as all_:
+                with suppress(FileExistsError):
+                    os.mkdir(self.path.name, 0o700, dir_fd=all_)
+                with _own(self.path.name, all_) as folder:
+                    _replace(name, built, folder)
+                _remove_oldest(all_)
 
 
-def _root() -> Path:
+def _root() -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "headway" / "traces"
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.cache")  # as it is where the user has no home
+    return Path(base) / "headway" / "traces" if os.path.isabs(base) else None
+
+
+@contextmanager
+def _own(path: str, within: int | None = None) -> Iterator[int]:
+    """Yield the descriptor of a folder. Raises OSError if it is a link, or if others than the user may write it."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=within)
+    try:
+        state = os.fstat(fd)
+        if state.st_uid != os.geteuid() or state.st_mode & 0o022:
+            raise PermissionError(path)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _replace(name: str, built: Built, folder: int) -> None:
+    """Write a file, in place of whatever has its name in the folder, or leave that as it was. Raises OSError."""
+    scratch = f".{name}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        with open(os.open(scratch, flags, 0o600, dir_fd=folder), "wb") as stream:
+            built.write(stream)
+        os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(scratch, dir_fd=folder)
+        raise
 
 
 def _state_of(path: Path) -> list[Any]:
@@ -189,7 +227,10 @@ def _state_of(path: Path) -> list[Any]:
     return [os.path.realpath(path), state.st_dev, state.st_ino, state.st_size, *times]
 
 
-def _remove_oldest(root: Path) -> None:
-    found = sorted((entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(root) if entry.is_dir())
-    for _, path in found[:-_KEPT]:
-        shutil.rmtree(path, ignore_errors=True)
+def _remove_oldest(root: int) -> None:
+    """Remove the folders that were used longest ago, of those that are captures'."""
+    with os.scandir(root) as entries:
+        folders = [one for one in entries if _KEY.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
+        found = sorted((one.stat(follow_symlinks=False).st_mtime_ns, one.name) for one in folders)
+    for _, name in found[:-_KEPT]:
+        shutil.rmtree(name, ignore_errors=True, dir_fd=root)

@@ -44,6 +44,7 @@ def _measured(source: Path, buffer: str, times: int, draw: random.Random) -> lis
                 out.write(data)
         snapshot = snapshot_at(str(path))
         folder = IndexFolder.of(snapshot, ())
+        assert folder.path is not None
         capture = Capture(snapshot, ())
         keep_contents(folder, capture)
         streams = capture.chosen(())

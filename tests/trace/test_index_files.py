@@ -44,7 +44,9 @@ def asked(capture: Path, cycle: int = 777) -> str:
 
 
 def kept(capture: Path) -> Path:
-    return IndexFolder.of(TraceSnapshot.open(capture), ()).path
+    path = IndexFolder.of(TraceSnapshot.open(capture), ()).path
+    assert path is not None
+    return path
 
 
 def test_a_later_look_reads_the_index_and_answers_the_same(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,11 +96,11 @@ def test_the_folders_of_the_captures_that_were_looked_at_last_stay(tmp_path: Pat
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), cycle=st.integers(0, 1100))
 def test_a_damaged_index_makes_no_difference(capture: Path, seed: int, cycle: int) -> None:
-    draw, folder = random.Random(seed), IndexFolder(capture.parent / "index")
+    draw, folder = random.Random(seed), IndexFolder(place := capture.parent / "index")
     streams = list(Capture.open(str(capture)).streams.values())
     wanted = Index(streams).at_cycle(0x10, cycle)
     Index(streams, folder)
-    file = folder.path / "0x10"
+    file = place / "0x10"
     data = bytearray(file.read_bytes())
     for _ in range(draw.randint(1, 3)):
         data[draw.randrange(len(data))] = draw.randrange(256)

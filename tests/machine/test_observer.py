@@ -72,6 +72,14 @@ def test_the_steps_add_up_to_the_ledger(name: str, shape: Shape) -> None:
         assert all(had >= 0 for had in cycles)
 
 
+@pytest.mark.parametrize("first", [None, 0, 900])
+@pytest.mark.parametrize("limit", [10, 1000, 2300, 5000])
+def test_an_observed_run_ends_at_its_limit(limit: int, first: int | None) -> None:
+    result = Machine().run(program("mutex"), max_cycles=limit, observer=Observer(first))
+    assert (result.ended, result.cycles) == ("limit", limit)
+    assert result.digest == Machine().run(program("mutex"), max_cycles=limit).digest
+
+
 def cells(sums: dict[int, int]) -> list[RawCell]:
     return [(state, time, time, 0, 1, 0, 0, 0, (0,) * 7) for state, time in sums.items()]
 

@@ -83,7 +83,10 @@ def window_of(session: DebugSession, *, core: int, first: int, cycles: int) -> W
         reached = {hart: at + length for hart, at, length, _, _ in session.logged() if hart in rows}
         if all(waits[hart] or reached.get(hart, 0) >= end for hart in harts):
             break
+        before = session.now
         session.run(cycles=500)
+        if session.now == before:  # the run has reached its limit
+            break
     for hart, at, length, address, what in session.logged():
         if hart not in rows:
             continue

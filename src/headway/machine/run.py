@@ -113,7 +113,7 @@ class Observing(Protocol):
         ...
 
     def look(self, run: Run) -> None:
-        """Look at the run, which is at the tick ``next``. It may let the run go on a little."""
+        """Look at the run, which is at the tick ``next``. It may let the run go on a little, within the run's limit."""
         ...
 
 
@@ -138,6 +138,7 @@ class Run:
         self.names, self._traced, self._recorder, self._signals = names, traced, recorder, signals
         self._stretch = _STRETCH if signals is None else _STRETCH_OF_SIGNALS
         self._observer = observer
+        self._limit = LATEST  # of all that runs now: what looks at a run may let it go on
         if signals is not None:
             processor.tell_signals()
         self.arguments = tuple(arguments)
@@ -171,6 +172,7 @@ class Run:
         from ._processor import DEBUG, HTIF, SEMIHOST, STANDSTILL
 
         processor = self.processor
+        until = min(until, self._limit)
         said = False
         looked = processor.now
         while True:
@@ -204,7 +206,9 @@ class Run:
                 self._sent(processor.untransmitted())
                 return False
             if self._observer is not None and processor.now == self._observer.next:
+                before, self._limit = self._limit, until
                 self._observer.look(self)
+                self._limit = before
                 if self.ended != "limit":
                     return False
             if processor.now >= until:

@@ -376,6 +376,8 @@ def test_a_moment_is_refused_where_it_does_not_belong(tmp_path: Path) -> None:
     refused(json.dumps({**place, "at": ["tick", now + 3, 0, 0]}), "does not lead to the moment")
     refused(json.dumps({**place, "at": ["turn", now, 0, 5]}), "does not lead to the moment")
     refused(json.dumps({**place, "at": ["turn", now, 77, 5]}), "does not lead to the moment")
+    held = [[["tick", 0, 0, 0], "hold", hart, "", 0, ""] for hart in range(2)]
+    refused(json.dumps({**place, "deeds": held, "at": ["turn", now, 0, 5]}), "does not lead to the moment")
     refused(json.dumps({**place, "at": ["tick", 3, 0, 0]}), "is damaged")
     deed = place["deeds"][0]
     refused(json.dumps({**place, "deeds": [deed, [["tick", 3, 0, 0], *deed[1:]]]}), "is damaged")

@@ -565,7 +565,7 @@ class DebugSession:
             processor.rearm(hart)
             try:
                 while self._at != to and not self.ended and self.now <= to.cycle:
-                    if self._go(to.cycle + 1).why == "cycle":
+                    if self._go(to.cycle + 1).why in ("cycle", "standstill"):
                         break
             finally:
                 processor.step_to(hart, 0)

@@ -61,6 +61,14 @@ def test_what_only_waits_is_named_if_nothing_else_is_still() -> None:
     assert still(RESET) == []
 
 
+def test_what_only_waits_is_not_named_while_another_hart_makes_progress() -> None:
+    dog = Watchdog(NAMES, {})
+    for now in (0, 50, 100):
+        processors = [(0, [cell(IDLE, now)]), (1, [cell(USER, now)])]
+        dog.look(now, processors)
+    assert dog.still(processors, {0: 0, 1: 0}, 50) == ()
+
+
 def test_a_kernel_without_progress_is_noticed_once() -> None:
     said: list[Sequence[Still]] = []
     result = Machine().run(STUCK, max_cycles=2 * PATIENCE, stuck=said.append)

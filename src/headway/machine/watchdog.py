@@ -78,7 +78,7 @@ class Watchdog:
     ) -> tuple[Still, ...]:
         """Return the harts that have made no progress for so many ticks or more; ``pcs``: where each hart is.
 
-        Those that only wait are among them if no other hart is.
+        Those that only wait are among them if no other hart is, and no hart has made progress meanwhile.
         """
         found = []
         for hart, cells in processors:
@@ -92,7 +92,8 @@ class Watchdog:
                 pc = pcs[hart]
                 found.append(Still(hart, self._now - seen.since, self._names[most], share, pc, self._function(pc)))
         # A hart that only waits has nothing to make progress with.
-        return tuple([one for one in found if not one.state.startswith(_IDLE)] or found)
+        working = [one for one in found if not one.state.startswith(_IDLE)]
+        return tuple(working or (found if self.quiet >= max(ticks, 1) else []))
 
     def _function(self, pc: int) -> str | None:
         return next((name for name, (start, end) in self._functions.items() if start <= pc < end), None)

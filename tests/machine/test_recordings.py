@@ -193,3 +193,18 @@ def test_json_on_standard_error_is_not_mixed_with_what_was_recorded(tmp_path: Pa
     )
     assert json.loads(done.stderr)["window"]["end"] == 1_192_993
     assert (tmp_path / "x.hw").is_dir()
+
+
+def test_a_run_that_is_refused_leaves_an_older_trace_as_it_was(tmp_path: Path) -> None:
+    trace, there = tmp_path / "s.hwt", tmp_path / "s.hw"
+    trace.write_bytes(b"older")
+    there.mkdir()
+    (there / "file").touch()
+    said = run("machine", "run", NAME, "--trace", trace, "-o", there, status=125)
+    assert "not overwritten" in said
+    assert trace.read_bytes() == b"older"
+
+
+def test_a_trace_that_is_not_there_is_said_to_be_missing(recorded: Path, tmp_path: Path) -> None:
+    said = run("at", recorded, "1000", "--trace", tmp_path / "nothing", status=125)
+    assert "nothing' is not there" in said

@@ -60,6 +60,8 @@ def open_traced(run: RecordedRun, path: str, images: Sequence[str]) -> Traced:
     """Open the trace of a recording's run. Raises HeadwayError."""
     from headway.trace.containers import kind_of
 
+    if not os.path.exists(path):
+        raise HeadwayError(f"{path!a} is not there: give a trace, or the folder of a snapshot, with --trace")
     if etrace_traces.answers(path):
         return TracedEtrace(run, path, images)
     if kind_of(path) is not None:

@@ -19,6 +19,7 @@ from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
+from headway.files import written_whole
 from headway.machine.config import Config
 from headway.machine.programs import program_of, programs
 from headway.machine.watchdog import Still, describe_still
@@ -426,15 +427,15 @@ def _say_stuck(shown: _Progress | None, harts: Sequence[Still]) -> None:
 
 @contextmanager
 def _trace_to(name: str | None) -> Iterator[BinaryIO | None]:
-    """Open the file that the trace is written to."""
+    """Open the file that the trace is written to. What it was stays if the run is refused."""
     if name is None:
         yield None
         return
     try:
-        with open(name, "wb") as stream:
+        with written_whole(name) as stream:
             yield stream
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
+    except OSError as error:
+        why = error.strerror
         raise HeadwayError(f"the trace cannot be written to {name!a} ({why}): name another file") from None
 
 

@@ -183,4 +183,5 @@ def _say(one: Instant, many: bool) -> None:
             pass  # the anchors are outside the range of dates
     kinds = Counter(doing.kind.value for doing in one.threads)
     some = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    click.echo(clean(f"{where}{when}, {len(one.threads)} threads{': ' if some else ''}{some}"), err=True)
+    threads = f"{len(one.threads)} thread{'' if len(one.threads) == 1 else 's'}"
+    click.echo(clean(f"{where}{when}, {threads}{': ' if some else ''}{some}"), err=True)

@@ -32,6 +32,8 @@ class CounterBank(Component):
     def __init__(self, width: int = 64, step: int = 1) -> None:
         if not 8 <= width <= 64:
             raise ValueError("counters are 8 to 64 bits wide")
+        if not 1 <= step <= 8:
+            raise ValueError("a cycle counts 1, or as much as a processor has hardware threads: up to 8")
         self._width = width
         self.step = step
         counters = ArrayLayout(width, COUNTERS)

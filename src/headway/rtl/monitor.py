@@ -23,6 +23,8 @@ class StateMonitor(Component):
     def __init__(self, states: int = 256, width: int = 64, step: int = 1) -> None:
         if not 2 <= states <= 256:
             raise ValueError("a monitor has 2 to 256 states")
+        if not 1 <= width <= 64 or not 1 <= step <= 8:
+            raise ValueError("counters are 1 to 64 bits wide, and a cycle counts 1 to 8")
         self._states = states
         self._width = width
         self.step = step

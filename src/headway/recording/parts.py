@@ -163,7 +163,11 @@ class _File:
     def __enter__(self) -> _File:
         try:
             words = [f.name for f in SCHEMAS[self._table] if pa.types.is_dictionary(f.type)]
-            self._file = pq.ParquetFile(self._stream, read_dictionary=words, page_checksum_verification=True)
+            # Without pre_buffer this thread reads. Otherwise one of Arrow's does, which may let go of the stream while
+            # Python ends, and then ends the process (terminate called without an active exception).
+            self._file = pq.ParquetFile(
+                self._stream, read_dictionary=words, page_checksum_verification=True, pre_buffer=False
+            )
             # Read no other metadata: an exception there ends the process, because pyarrow catches only those in
             # reading.
             metadata = self._file.metadata

@@ -270,7 +270,7 @@ def _gathered(table: str, runs: Sequence[RecordedRun]) -> pa.Table:
 def _read(file: str, local: bool, schema: pa.Schema) -> pa.Table:
     if local:
         with open(file, "rb") as stream:
-            parquet = pq.ParquetFile(stream)
+            parquet = pq.ParquetFile(stream, pre_buffer=False)  # see _File in recording/parts.py
             if parquet.metadata.num_rows > _MAX_SMALL:
                 raise ValueError(f"it claims {parquet.metadata.num_rows} rows")
             return parquet.read(columns=schema.names).select(schema.names).cast(schema)

@@ -6,6 +6,8 @@ import errno
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -276,3 +278,31 @@ def _go_on(writer: RecordingWriter, run: Run) -> None:
     for batch in run.batches(100, 20):
         writer.add(batch)
     finish(writer, run)
+
+
+def test_no_thread_of_arrow_reads_or_writes(tmp_path: Path) -> None:
+    """Such a thread may let go of a Python stream while Python ends, and that ends the process."""
+    code = (
+        "import os, sys, random, pyarrow.parquet, pyarrow.compute\n"
+        "from tests.recordings import Run, document\n"
+        "from headway.recording.reader import Recording\n"
+        "from headway.recording.writer import RecordingWriter\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "run = Run(random.Random(1))\n"
+        "writer = RecordingWriter(sys.argv[1], document(run.start))\n"
+        "for batch in run.batches(5, 50): writer.add(batch)\n"
+        "last, ledger = run.end()\n"
+        "writer.add(last); writer.close(ledger)\n"
+        "with Recording(sys.argv[1]) as found:\n"
+        "    found.ledger(), found.kept_ledger(), found.losses(), list(found.batches())\n"
+        "print(len(os.listdir('/proc/self/task')) - before)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "a.hw"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=60,
+    )
+    assert told.stdout == "0\n"

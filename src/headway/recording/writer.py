@@ -369,7 +369,7 @@ class RecordingWriter:
         for number in range(self._kept.dropped, self._parts):
             path = folder / part_name(number)
             if path.exists():
-                for row in pq.read_table(path, partitioning=None).to_pylist():
+                for row in pq.ParquetFile(path, pre_buffer=False).read(use_threads=False).to_pylist():
                     found[row["thread"]] = ThreadSeen(**row)
         return found
 

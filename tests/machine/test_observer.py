@@ -14,7 +14,7 @@ from headway.machine.image import NumberNames
 from headway.machine.ledger import RawCell, RawThread
 from headway.machine.observer import WINDOW, Observer
 from headway.machine.pipeline import window_of
-from headway.machine.series import KINDS, MOST_STEPS, POWER, Series
+from headway.machine.series import KINDS, MOST_STEPS, POWER, Series, _differences
 from headway.machine.states import name_states
 
 from .examples import Shape, config_of, names, program
@@ -105,6 +105,16 @@ def test_nothing_is_lost_when_steps_become_one(turns: list[list[int]], each: int
     assert sum(map(sum, steps.processors[0])) == sum(sums.values())
     assert sum(map(sum, steps.power[0])) == sum(sums.values())
     assert steps.threads[1, 0] == (0, steps.processors[0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1), st.integers(0, 3))
+def test_what_is_taken_back_leaves_the_sum_right_and_no_step_below_nothing(
+    sums: list[tuple[int, int]], before: int
+) -> None:
+    found = _differences([*[None] * before, *sums])
+    assert found[:before] == [()] * before
+    assert all(amount >= 0 for step in found for amount in step)
+    assert tuple(map(sum, zip(*found[before:], strict=True))) == sums[-1]
 
 
 def test_the_window_of_a_page_needs_the_page() -> None:

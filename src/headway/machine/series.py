@@ -148,15 +148,18 @@ def _differences(sums: Sequence[Amounts | None]) -> list[Amounts]:
     """Return what came in each step.
 
     A correction, or the end of a state that was taken for another, may take back more than came in a step. The rest is
-    taken from the following ones, so that the sum is right and no step has less than nothing.
+    taken from the steps before, so that the sum is right and no step has less than nothing.
     """
+    least: list[Amounts | None] = []
+    for row in reversed(sums):
+        after = least[-1] if least else None
+        least.append(row if row is None or after is None else tuple(map(min, row, after)))
     found: list[Amounts] = []
-    reached: list[int] = []
-    for row in sums:
+    before: Amounts = ()
+    for row in reversed(least):
         if row is None:
             found.append(())
             continue
-        reached = reached or [0] * len(row)
-        found.append(tuple([max(now - then, 0) for now, then in zip(row, reached, strict=True)]))
-        reached = [max(now, then) for now, then in zip(row, reached, strict=True)]
+        found.append(tuple([now - then for now, then in zip(row, before or (0,) * len(row), strict=True)]))
+        before = row
     return found

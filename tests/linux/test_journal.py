@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -337,7 +338,31 @@ def test_two_journals_at_once_do_not_mix(tmp_path: Path) -> None:
     found = kernel()
     made = planned(found)
     with pytest.raises(HeadwayError, match="another headway advise"):
-        Journal(tmp_path, found).apply(made.id, made.changes)
+        Journal(tmp_path, found, patience=0.02).apply(made.id, made.changes)
+    os.close(fd)
+
+
+def test_a_journal_waits_for_another_that_is_done_soon(tmp_path: Path) -> None:
+    import fcntl
+
+    fd = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    found = kernel()
+    made = planned(found)
+    soon = threading.Timer(0.1, os.close, [fd])
+    soon.start()
+    Journal(tmp_path, found, patience=60).apply(made.id, made.changes)
+    soon.join()
+    assert Journal(tmp_path, found).ids() == [made.id]
+
+
+def test_a_name_that_is_none_is_refused_at_once_beside_another(tmp_path: Path) -> None:
+    import fcntl
+
+    fd = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    with pytest.raises(HeadwayError, match="not the name of a plan"):
+        Journal(tmp_path, kernel(), patience=60).undo("../x")
     os.close(fd)
 
 

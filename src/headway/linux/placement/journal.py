@@ -12,6 +12,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -47,10 +48,16 @@ class _Record:
 
 
 class Journal:
-    """The journals of one folder, and the machine that they belong to."""
+    """The journals of one folder, and the machine that they belong to.
 
-    def __init__(self, folder: Path, controls: Controls) -> None:
-        self._folder, self._controls = folder, controls
+    Args:
+        folder: where the journals are
+        controls: the machine's files
+        patience: seconds to wait for another process that changes something
+    """
+
+    def __init__(self, folder: Path, controls: Controls, patience: float = 5.0) -> None:
+        self._folder, self._controls, self._patience = folder, controls, patience
 
     def ids(self) -> list[str]:
         """Return the plans that can be taken back, oldest first."""
@@ -94,6 +101,8 @@ class Journal:
 
         Raises HeadwayError if a step cannot be taken back. The journal stays, and the undo can be tried again.
         """
+        if not _ID.fullmatch(name):
+            raise HeadwayError(f"{name!r:.60} is not the name of a plan: headway advise --undo lists them")
         with self._alone():
             return self._take_back(self._read(name))
 
@@ -126,13 +135,21 @@ class Journal:
             owner = os.fstat(fd)
             if owner.st_uid != os.geteuid() or stat.S_IMODE(owner.st_mode) & 0o022:
                 raise HeadwayError(f"{self._folder} can be written by others: remove it, or let only its owner write")
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HeadwayError("another headway advise is changing things: try again when it is done") from None
+            self._lock(fd)
             yield
         finally:
             os.close(fd)
+
+    def _lock(self, fd: int) -> None:
+        """Wait for the turn of this journal. What another one changes takes milliseconds."""
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise HeadwayError("another headway advise is changing things: try again when it is done") from None
+                time.sleep(0.01)
 
     def _write(self, record: _Record) -> None:
         document = {
@@ -161,8 +178,6 @@ class Journal:
             raise HeadwayError(f"{new} cannot be written ({error.strerror})") from None
 
     def _read(self, name: str) -> _Record:
-        if not _ID.fullmatch(name):
-            raise HeadwayError(f"{name!r:.60} is not the name of a plan: headway advise --undo lists them")
         file = self._file(name)
         try:
             fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

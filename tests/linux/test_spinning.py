@@ -27,10 +27,10 @@ from headway.linux.sources.ebpf.spinning import SpinFinder
 from headway.linux.sources.profiler import ProfileSource
 from headway.linux.sources.profiler.spinning import _runs, notes_on_spinning
 from headway.linux.sources.source import LinuxSource
-from headway.linux.sources.spinning import SPINNING, Place, with_spinning
+from headway.linux.sources.spinning import Place, with_spinning
 from headway.linux.symbols.code import UserCode
 from headway.linux.symbols.modules import Modules
-from headway.model import Behind, Cell, Kind, Ledger, Profile, Quality, Thread, Window, violations
+from headway.model import SPINNING, Behind, Cell, Kind, Ledger, Profile, Quality, Thread, Window, violations
 from headway.session.measure import observe
 
 pytest.importorskip("capstone", reason="needs the extra spin")

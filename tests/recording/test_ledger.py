@@ -14,6 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headway.model import Cell, Estimate, Ledger, Thread, violations
+from headway.recording.intervals import RecordedIntervals
 from headway.recording.reader import Recording
 from headway.recording.spinning import time_found_spinning
 from headway.recording.writer import RecordingWriter
@@ -191,7 +192,23 @@ def test_how_long_threads_spun_is_read_beside_the_rows(closed: bool, tmp_path: P
     spun = [replace(t, states={**t.states, "poll.spin": Cell(0)}, sampled={"poll.spin": e}) for t, e in threads]
     if closed:
         writer.close(replace(ledger, threads=(*spun, *ledger.threads[len(parts) :])))
-    assert time_found_spinning(tmp_path / "a.hw") == (sum(e.time for e in parts) if closed else 0)
+    time = sum(e.time for e in parts) if closed else 0
+    assert time_found_spinning(tmp_path / "a.hw") == time
+
+
+@pytest.mark.parametrize("spun", [0, 70_000_000])
+def test_intervals_say_that_user_code_spun(spun: int, tmp_path: Path) -> None:
+    run = Run(Random(5))
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start))
+    writer.add(run.batch())
+    batch, ledger = run.end()
+    writer.add(batch)
+    first, *others = ledger.threads
+    found = replace(first, states={**first.states, "poll.spin": Cell(0)}, sampled={"poll.spin": Estimate(spun, 3)})
+    writer.close(replace(ledger, threads=(found, *others)))
+    with RecordedIntervals(str(tmp_path / "a.hw")) as intervals:
+        (seen,) = intervals.ledgers(0, 1)
+    assert ("~70 ms" in seen.reasons.get("epi", "")) == (spun > 0)
 
 
 def test_a_recording_from_before_there_were_samples_is_exact(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from .durations import (
 )
 from .estimate import (
     RUNNING,
+    SPINNING,
+    USER,
     Estimate,
     ModeCycles,
     add_sampled,
@@ -86,6 +88,8 @@ __all__ = [
     "READY",
     "READY_PARTS",
     "RUNNING",
+    "SPINNING",
+    "USER",
     "Amounts",
     "Batch",
     "Behind",

@@ -18,6 +18,7 @@ from math import sqrt
 __all__ = [
     "KERNEL",
     "RUNNING",
+    "SPINNING",
     "USER",
     "Estimate",
     "ModeCycles",
@@ -34,6 +35,9 @@ _REGION = "user."
 """The beginning of the states of regions of user code that have a name."""
 KERNEL = "kernel"
 """The state of time in the kernel of which it is not known what the kernel did."""
+
+SPINNING = "poll.spin"
+"""The state of user code that samples found spinning."""
 
 RUNNING = "running"
 """The state of processor time that is not divided, because no sample fell into it."""

@@ -19,6 +19,7 @@ from headway.model import (
     DIVIDED_BY_SAMPLES,
     READY,
     READY_PARTS,
+    SPINNING,
     Batch,
     Durations,
     Ledger,
@@ -241,7 +242,7 @@ def with_durations(recording: Recording, ledger: Ledger, parts: int) -> Ledger:
             if count is not None and (count or each.count):
                 known[state] = replace(each, unplaced=each.unplaced + count - each.count)
         threads.append(replace(thread, durations=known))
-    divided = any("poll.spin" in thread.sampled and "user" in (thread.durations or ()) for thread in threads)
+    divided = any(SPINNING in thread.sampled and "user" in (thread.durations or ()) for thread in threads)
     reasons = {**ledger.reasons, "durations": DIVIDED_BY_SAMPLES} if divided else ledger.reasons
     return replace(ledger, threads=tuple(threads), reasons=reasons)
 

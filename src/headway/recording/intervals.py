@@ -18,6 +18,7 @@ from .ledger import Account, of_times, thread_of
 from .queries.catalogue import find
 from .queries.tables import Tables, open_engine
 from .reader import Recording
+from .spinning import time_found_spinning
 
 __all__ = ["RecordedIntervals"]
 
@@ -57,6 +58,7 @@ class RecordedIntervals:
             self.time_unit = recording.document.ledger.time_unit
             """The unit of the intervals' length: ``ns`` or ``cycles``."""
             command = recording.document.command
+            self._note_spinning()
         self.title = path if command is None else f"{path}: {' '.join(command)}"
         """The path and command of the recording. The text is not sanitised for a terminal."""
         if self._window.duration < 1:
@@ -105,6 +107,13 @@ class RecordedIntervals:
         self._set_length(length)
         self._pages.clear()
         return begin // length
+
+    def _note_spinning(self) -> None:
+        spun = time_found_spinning(self._run.place)
+        if spun:
+            spun_ms = f"{spun / 1e6:,.0f} ms"
+            reason = f"samples found that ~{spun_ms} of the user code in the whole recording spun, and do not say when"
+            self._empty = replace(self._empty, reasons={**self._empty.reasons, "epi": reason})
 
     def _set_length(self, length: int) -> None:
         self.length = max(length, 1, self._window.duration // _MAX_WINDOWS)

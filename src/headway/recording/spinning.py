@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pyarrow.compute as pc
 
+from headway.model import SPINNING
+
 from .format import part_name
 from .parts import Damage, Folder
 
 __all__ = ["time_found_spinning"]
-
-_SPINNING = "poll.spin"
 
 
 def time_found_spinning(path: str | os.PathLike[str]) -> int:
@@ -27,6 +27,6 @@ def time_found_spinning(path: str | os.PathLike[str]) -> int:
                 states = folder.table("states", part_name(number), number, ("state", "sampled"))
             except (FileNotFoundError, Damage):
                 continue
-            spun = states.filter(pc.equal(states.column("state").cast("string"), _SPINNING))
+            spun = states.filter(pc.equal(states.column("state").cast("string"), SPINNING))
             return pc.sum(spun.column("sampled")).as_py() or 0
     return 0

@@ -11,15 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from headway.model import DIVIDED_BY_SAMPLES, Behind, Cause, Cell, Ledger, Thread, add_causes, divide
+from headway.model import DIVIDED_BY_SAMPLES, SPINNING, USER, Behind, Cause, Cell, Ledger, Thread, add_causes, divide
 
-__all__ = ["IN_A_ROW", "SPINNING", "Place", "with_spinning"]
+__all__ = ["IN_A_ROW", "Place", "with_spinning"]
 
-SPINNING = "poll.spin"
-"""The state of user code that was found spinning."""
 IN_A_ROW = 2
 """As many samples in a row find a thread in the same loop, at least, if it spins."""
-_USER = "user"
 
 
 @dataclass(slots=True)
@@ -45,7 +42,7 @@ def with_spinning(
     """
     threads = tuple(
         _divided(thread, samples[i], places.get(i, {}))
-        if samples.get(i, Counter())[SPINNING] and _USER in thread.states and not thread.tasks
+        if samples.get(i, Counter())[SPINNING] and USER in thread.states and not thread.tasks
         else thread
         for i, thread in enumerate(ledger.threads)
     )
@@ -53,22 +50,22 @@ def with_spinning(
         return ledger
     reason = "user code that spins, waiting for memory to change, was found by samples"
     reasons = {"iopi": reason, "epi": reason, **ledger.reasons}
-    if any(_USER in (thread.durations or ()) and SPINNING in thread.sampled for thread in threads):
+    if any(USER in (thread.durations or ()) and SPINNING in thread.sampled for thread in threads):
         reasons["durations"] = "; ".join(filter(None, [reasons.get("durations"), DIVIDED_BY_SAMPLES]))
     return replace(ledger, threads=threads, reasons=reasons)
 
 
 def _divided(thread: Thread, samples: Counter[str], places: Mapping[str, Place]) -> Thread:
-    cell = thread.states[_USER]
+    cell = thread.states[USER]
     parts = divide(cell.time, samples)
-    states = {state: other for state, other in thread.states.items() if state != _USER}
+    states = {state: other for state, other in thread.states.items() if state != USER}
     cells = _shared(cell, samples)
-    states[_USER] = Cell(0, cell.count)
+    states[USER] = Cell(0, cell.count)
     for state, part in parts.items():
-        found = _with_time(cells[state], part.time, cell.count if state == _USER else None)
-        marked = None if state == _USER else states.get(state)  # a region that is marked with the same word
+        found = _with_time(cells[state], part.time, cell.count if state == USER else None)
+        marked = None if state == USER else states.get(state)  # a region that is marked with the same word
         states[state] = found if marked is None else marked + found
-    causes = [cause for cause in thread.causes if cause.state != _USER]  # of which part they were is not known
+    causes = [cause for cause in thread.causes if cause.state != USER]  # of which part they were is not known
     shares = divide(parts[SPINNING].time, Counter({name: place.samples for name, place in places.items()}))
     spun = [Cause(SPINNING, Behind.OBJECT, name, shares[name].time, place.spins) for name, place in places.items()]
     return replace(thread, states=states, causes=add_causes(causes, spun), sampled={**thread.sampled, **parts})

@@ -23,9 +23,9 @@ from headway.binary.spin_loops import MAX_BYTES, SpinLoop, SpinLoops
 from headway.linux.bpf.code_samples import CodeSample, Polled
 from headway.linux.symbols.frames import Stacks
 from headway.linux.symbols.modules import Modules, Space
-from headway.model import Ledger, Thread
+from headway.model import SPINNING, Ledger, Thread
 
-from ..spinning import SPINNING, Place, with_spinning
+from ..spinning import Place, with_spinning
 from .returns import RETURNS, Stretch
 
 __all__ = ["SpinFinder"]

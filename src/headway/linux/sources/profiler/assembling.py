@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from headway.linux.bpf.stacks import Away, StackReader
 from headway.linux.perf.sampler import SampleLosses
 from headway.linux.symbols.code import UserCode
-from headway.model import Collection, Ledger, Profile, SampleColumns
+from headway.model import SPINNING, Collection, Ledger, Profile, SampleColumns
 
-from ..spinning import SPINNING, with_spinning
+from ..spinning import with_spinning
 from .samples import SampleLog
 from .spaces import Spaces
 from .spinning import found_spinning, notes_on_spinning

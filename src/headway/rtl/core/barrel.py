@@ -178,8 +178,9 @@ class BarrelCore(Component):
         thread = Signal(3, init=(threads - 1 - WARM_UP) % threads)
         ahead = Signal(3, init=threads - 1)
         warm = Signal(WARM_UP)
-        for turn in (thread, ahead):
-            m.d.sync += turn.eq(Mux(turn == threads - 1, 0, turn + 1))
+        if threads > 1:
+            for turn in (thread, ahead):
+                m.d.sync += turn.eq(Mux(turn == threads - 1, 0, turn + 1))
         m.d.sync += warm.eq(Cat(Const(1), warm))
         m.d.comb += [
             self.started.eq(warm.all()),

@@ -16,6 +16,10 @@ _SMALL = 12_000
 """Look-up tables that fit into the small device, with room to route."""
 _FREQUENCY = 50
 """The clock that nextpnr is asked for, MHz."""
+_HIDE = "rename -hide"
+"""Takes the names of all but ports. Amaranth names the parts of an array as ``states[0]``, and so does Yosys the bits
+of ``states``. Where a part has several bits, Yosys 0.70 confuses the two behind ABC, and ends with an assertion.
+"""
 _LUTS_OF = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 """Look-up tables that a cell takes: a carry cell two, and a memory of 16 words of 4 bits three slices of two each."""
 
@@ -48,7 +52,8 @@ def synthesise_verilog(source: Path, top: str, folder: Path) -> Cost:
 
 
 def _synthesised(read: str, top: str, folder: Path) -> Cost:
-    yosys(f"{read}; synth_ecp5 -top {top} -noiopad -json design.json; tee -q -o stat.json stat -json", folder)
+    steps = (read, _HIDE, f"synth_ecp5 -top {top} -noiopad -json design.json", "tee -q -o stat.json stat -json")
+    yosys("; ".join(steps), folder)
     cells = json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
     return Cost(
         luts=sum(cells.get(name, 0) * luts for name, luts in _LUTS_OF.items()),

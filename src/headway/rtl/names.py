@@ -78,4 +78,3 @@ class State(IntEnum):
     """The first of 24, by the tag."""
     MARKED = 123
     MACHINE_MODE = 192
-    IDLE = 200

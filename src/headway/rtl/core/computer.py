@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.data import ArrayLayout
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, Out
 
 from ..names import COUNTERS
 from .barrel import BarrelCore
@@ -16,6 +16,11 @@ MEMORY_BITS = 20
 """Memory has 2 ** 20 bytes of addresses."""
 _HOST = 0x8000_0000
 """Where the machine's RAM begins. Here are only the eight bytes by which a program ends (HTIF)."""
+_OF_CORE = (
+    *("fetch_address", "fetch_enable", "fetch_word", "data_address", "data_out", "data_word"),
+    *("started", "thread", "retired"),
+)
+"""Ports of the core that are the computer's too."""
 
 
 class Computer(Component):
@@ -27,20 +32,13 @@ class Computer(Component):
     def __init__(self, threads: int, base: int) -> None:
         self._threads = threads
         self._base = base
+        self._core = BarrelCore(threads, reset=base)
         super().__init__(
-            {
-                "fetch_address": Out(32),
-                "fetch_enable": Out(1),
-                "fetch_word": In(32),
-                "data_address": Out(32),
+            {name: self._core.signature.members[name] for name in _OF_CORE}
+            | {
                 "data_mask": Out(4),
-                "data_out": Out(32),
-                "data_word": In(32),
                 "sends": Out(1),
                 "sent": Out(8),
-                "started": Out(1),
-                "thread": Out(3),
-                "retired": Out(1),
                 "state": Out(ArrayLayout(8, threads)),
                 "anew": Out(threads),
                 "counters": Out(ArrayLayout(ArrayLayout(64, COUNTERS), threads)),
@@ -50,16 +48,16 @@ class Computer(Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        m.submodules.core = core = BarrelCore(self._threads, reset=self._base)
+        m.submodules.core = core = self._core
         m.submodules.devices = devices = Devices(self._threads)
+        for name in _OF_CORE:
+            ours, its = getattr(self, name), getattr(core, name)
+            m.d.comb += ours.eq(its) if core.signature.members[name].flow is Out else its.eq(ours)
         in_memory = Signal()
         high = self._base >> MEMORY_BITS
         with m.If(core.fetch_enable):
             m.d.sync += core.fetch_fault.eq(core.fetch_address[MEMORY_BITS:] != high)
         m.d.comb += [
-            self.fetch_address.eq(core.fetch_address),
-            self.fetch_enable.eq(core.fetch_enable),
-            core.fetch_word.eq(self.fetch_word),
             in_memory.eq((core.data_address[MEMORY_BITS:] == high) | (core.data_address[3:] == _HOST >> 3)),
             devices.thread.eq(core.thread),
             devices.address.eq(core.data_address),
@@ -73,15 +71,9 @@ class Computer(Component):
             core.status_ready.eq(devices.status_ready),
             core.timer.eq(devices.timer),
             core.ticks.eq(devices.ticks),
-            core.data_word.eq(self.data_word),
-            self.data_address.eq(core.data_address),
             self.data_mask.eq(Mux(in_memory, core.data_mask, 0)),
-            self.data_out.eq(core.data_out),
             self.sends.eq(devices.sends),
             self.sent.eq(devices.sent),
-            self.started.eq(core.started),
-            self.thread.eq(core.thread),
-            self.retired.eq(core.retired),
         ]
         unit = core.unit
         assert unit is not None

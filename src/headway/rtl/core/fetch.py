@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from .registers import rows
+from .registers import of_each_thread
 
 __all__ = ["Fetch"]
 
@@ -46,17 +45,19 @@ class Fetch(Component):
         """Build the module."""
         m = Module()
         threads = self._threads
-        m.submodules.counters = counters = Memory(shape=32, depth=rows(threads), init=[self._reset] * rows(threads))
-        read, write = counters.read_port(domain="comb"), counters.write_port()
         coming_valid, coming_pc = Signal(), Signal(32)
-        m.d.comb += [
-            read.addr.eq(self.ahead),
-            write.addr.eq(self.thread),
-            write.data.eq(self.next_pc),
-            write.en.eq(self.done),
-            self.enable.eq(~self.hold),
-            self.address.eq(read.data),
-        ]
+        address = of_each_thread(
+            m,
+            "counters",
+            32,
+            threads,
+            read=self.ahead,
+            write=self.thread,
+            enable=self.done,
+            data=self.next_pc,
+            init=self._reset,
+        )
+        m.d.comb += [self.enable.eq(~self.hold), self.address.eq(address)]
         if threads == 1:
             with m.If(coming_valid | self.valid):
                 m.d.comb += self.address.eq(Mux(coming_valid, coming_pc, self.pc) + 4)

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["Registers", "rows"]
+__all__ = ["Registers", "of_each_thread", "rows"]
 
 
 def rows(threads: int) -> int:
     """Return the rows of a memory that has one for each thread: a power of two, so that every address has one."""
     return 2 if threads <= 2 else 4 if threads <= 4 else 8
+
+
+def of_each_thread(
+    m: Module,
+    name: str,
+    width: int,
+    threads: int,
+    *,
+    read: Value,
+    write: Value,
+    enable: Value,
+    data: Value,
+    init: int = 0,
+) -> Signal:
+    """Add a register that each thread has, and return its value for the thread ``read``.
+
+    That of the thread ``write`` becomes ``data`` at the end of a cycle with ``enable``. It is a memory with a row for
+    each thread, and for one thread a register.
+    """
+    if threads == 1:
+        value = Signal(width, name=name, init=init)
+        with m.If(enable):
+            m.d.sync += value.eq(data)
+        return value
+    words = Memory(shape=width, depth=rows(threads), init=[init] * rows(threads))
+    m.submodules[name] = words
+    out, into = words.read_port(domain="comb"), words.write_port()
+    m.d.comb += [out.addr.eq(read), into.addr.eq(write), into.data.eq(data), into.en.eq(enable)]
+    return out.data
 
 
 class Registers(Component):

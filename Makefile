@@ -85,9 +85,10 @@ fuzz: $(SANITIZE)/installed
 	@$(SANITIZED) PYTHONMALLOC=$(PYTHONMALLOC) $(SANITIZE)/bin/python -m tests.fuzz $(TARGET) --inputs $(INPUTS) --seed $(or $(SEED),1)
 
 # The units as hardware (docs/rtl.md): all of the co-simulation with the machine and of the proofs, of which make test runs a
-# sample, and synthesis, which takes hours and writes the tables there: RTL='--threads 1' for some of it.
+# sample, and synthesis, which writes the tables there. No design takes Yosys or nextpnr more than ten minutes each:
+# RTL='--threads 1' for some of them, RTL='--minutes 30' for more time.
 rtl: $(VENV)/installed
-	@HEADWAY_RTL=whole $(BIN)/$(PYTEST) tests/rtl
+	@HEADWAY_RTL=whole $(BIN)/$(PYTEST) tests/rtl -v -n auto
 	@$(BIN)/python -m tests.rtl --place $(RTL)
 
 install: $(VENV)/installed

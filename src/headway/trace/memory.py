@@ -46,6 +46,7 @@ class Files:
     def __init__(self) -> None:
         self._modules: dict[str, Module] = {}
         self._contents: dict[str, mmap.mmap | None] = {}
+        self._checked = set[tuple[str, bytes]]()
         self.problems: dict[str, str] = {}
         """A sentence for each file that cannot be used, by its path."""
 
@@ -53,6 +54,8 @@ class Files:
         """Return whether there is a regular file with this path and, if one is given, this build ID."""
         if path in self.problems:
             return False
+        if (path, build_id) in self._checked:
+            return True
         problem = ""
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
@@ -70,6 +73,8 @@ class Files:
                 problem = f"{path!a} is not the file that was traced (its build ID differs)"
         if problem:
             self.problems[path] = problem
+        else:
+            self._checked.add((path, build_id))
         return not problem
 
     def content(self, path: str) -> mmap.mmap | None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import struct
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tests.fuzz.instructions import RememberedInstructions
 from tests.fuzz.mutation import mutated, number
-from tests.fuzz.target import MemoryFile, Target
+from tests.fuzz.target import MemoryFile, Target, replaced
 from tests.trace.perfdata import test_coresight, test_threads
 from tests.trace.perfdata.writing import Writer, record
 
 from headway.errors import HeadwayError
-from headway.trace.hosts import open_host
+from headway.trace.hosts import HostStream, open_host
+from headway.trace.perfdata import coresight
 from headway.trace.perfdata.recorded import Recorded
 from headway.trace.pt import library
 from headway.trace.records import Gap, Instruction
@@ -33,6 +34,7 @@ class PerfDataTarget(Target):
     def __init__(self) -> None:
         self._file = MemoryFile("fuzz.data")
         self._folder = TemporaryDirectory(prefix="headway-fuzz-")
+        self._instructions = RememberedInstructions()
         self._place = self._folder.name.encode()
         self._anywhere = b"/fuzz".ljust(len(self._place), b"-")
         """What inputs have instead of the folder, whose name is another one each time."""
@@ -72,6 +74,10 @@ class PerfDataTarget(Target):
 
     def read(self, data: bytes, random: Random) -> None:
         """Read everything: what threads there are, and what they executed."""
+        with replaced(coresight, "Code", self._instructions.code):
+            self._read(data, random)
+
+    def _read(self, data: bytes, random: Random) -> None:
         path = self._file.fill(data.replace(self._anywhere, self._place))
         if not library.available():
             Recorded(path)
@@ -82,16 +88,22 @@ class PerfDataTarget(Target):
             except HeadwayError:
                 continue
             stream.statistics()
-            instructions = 0
-            for one in islice(stream.records(), _MOST):
-                if isinstance(one, Instruction):
-                    instructions += 1
-                    assert one.size <= 15
-                elif isinstance(one, Gap):
-                    assert one.start <= one.end
+            self._follow(stream, one_by_one=random.random() < 0.1)
             if random.random() < 0.3:
                 stream.last(random.randrange(1 << 20))
         assert "\n" not in capture.left_out
+
+    def _follow(self, stream: HostStream, *, one_by_one: bool) -> None:
+        """Look at the records of a stream: at the numbers of them that a table has, or at each."""
+        left = _MOST
+        for records, _ in stream.parts():
+            assert all(size <= 15 for _, size, _ in records.instructions())
+            for one in records if one_by_one else ():
+                assert not isinstance(one, Instruction) or one.size <= 15
+                assert not isinstance(one, Gap) or one.start <= one.end
+            left -= len(records)
+            if left < 0:
+                break
 
     def close(self) -> None:
         """Remove the files."""

@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 from tests.fuzz.folder import FolderTarget
+from tests.fuzz.instructions import RememberedInstructions
 from tests.fuzz.mutation import mutated, mutated_text
 from tests.fuzz.target import replaced
 from tests.trace.snapshots import write
 
 from headway.trace import decode, snapshot
-from headway.trace.code import Code
 from headway.trace.decode import Capture
 from headway.trace.snapshot import _Ini
-
-_MOST_INSTRUCTIONS = 100_000
-_Read = Callable[[int, int], bytes]
-_Found = tuple[int, int, bool, int, int, int]
-
-
-class _Instructions:
-    """What `Code.look` returns, which is asked once for the same bytes at the same address, whatever the input."""
-
-    def __init__(self) -> None:
-        self._bytes = b""
-        self._code = Code(lambda address, size: self._bytes[:size])
-        self._found: dict[tuple[int, int, bytes], _Found] = {}
-
-    def code(self, read: _Read) -> SimpleNamespace:
-        """Return what takes the place of ``Code(read)``."""
-        return SimpleNamespace(look=partial(self._look, read))
-
-    def _look(self, read: _Read, address: int, isa: int) -> _Found:
-        self._bytes = read(address, 4)
-        key = address, isa, self._bytes
-        if key not in self._found:
-            if len(self._found) >= _MOST_INSTRUCTIONS:
-                self._found.clear()
-            self._found[key] = self._code.look(address, isa)
-        return self._found[key]
 
 
 class SnapshotTarget(FolderTarget):
@@ -57,7 +28,7 @@ class SnapshotTarget(FolderTarget):
     def __init__(self) -> None:
         super().__init__()
         self._parsed: dict[str, _Ini] = {}
-        self._instructions = _Instructions()
+        self._instructions = RememberedInstructions()
 
     def _ini(self, folder: Path, name: str) -> _Ini:
         path = f"{self.folder}/{name}"

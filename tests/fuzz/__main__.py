@@ -32,7 +32,10 @@ def main() -> int:
         result = run(name, given.seed, given.first, given.inputs)
         words = ", ".join(f"{count} {what}" for what, count in sorted(result.outcomes.items()))
         rate = result.inputs / max(result.seconds, 1e-9)
-        print(f"{name}: {result.inputs} inputs in {result.seconds:.0f} s ({rate:.0f}/s): {words}", flush=True)
+        slowest = f"the slowest, number {result.slowest_number}, took {result.slowest:.2f} s of processor time"
+        print(
+            f"{name}: {result.inputs} inputs in {result.seconds:.0f} s ({rate:.0f}/s): {words}; {slowest}", flush=True
+        )
         for found in result.findings:
             print(f"  seed {given.seed}, number {found.number}: {found.what}\n{found.report}", flush=True)
         failed |= bool(result.findings)

@@ -13,6 +13,7 @@ import os
 import resource
 import struct
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -26,9 +27,12 @@ __all__ = ["MEMORY", "OUTCOMES", "PROGRESS"]
 MEMORY = 256 << 20
 """Bytes of memory that reading an input may take."""
 OUTCOMES = (DECODED, REFUSED, "findings")
-_WORDS = 5
+_WORDS = 7
 PROGRESS = struct.Struct(f"={_WORDS}q")
-"""Of each target: the input that is being read; whether all are done; the number of inputs by `OUTCOMES`."""
+"""Of each target: the input that is being read; whether all are done; the ns of processor time of the slowest input and
+its number; the number of inputs by `OUTCOMES`."""
+_COUNTS = 4
+"""The first of the last."""
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 _TOLD = 3
 """How many findings of one kind are told; all are counted."""
@@ -56,16 +60,19 @@ def _read(target: Target, seed: int, numbers: range, words: memoryview[int]) -> 
         words[0] = number
         data = target.input(seed, number)
         where = what = ""
+        began = time.process_time_ns()
         try:
             end = outcome(target, data, number)
         except Exception as error:
             end, what, where = OUTCOMES[2], _words(error), traceback.format_exc()[-3000:]
+        if (took := time.process_time_ns() - began) > words[2]:
+            words[2], words[3] = took, number
         after = _peak()
         if after - before > MEMORY >> 10:
             end, what = OUTCOMES[2], f"it takes {after - before >> 10} MiB of memory"
         before = after
         counts[end] += 1
-        words[2 + OUTCOMES.index(end)] = counts[end]
+        words[_COUNTS + OUTCOMES.index(end)] = counts[end]
         if what:
             told[what] += 1
             if told[what] <= _TOLD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from .child import OUTCOMES, PROGRESS
 __all__ = ["Finding", "Result", "run", "run_together"]
 
 HANGS = 10.0
-"""Seconds after which the reading of one input is held to hang; the sanitizers and other work make it slow, too."""
+"""Seconds of processor time after which the reading of one input is held to hang; the sanitizers make it slow, too."""
+STUCK = 300.0
+"""Seconds after which it is held to wait for something that does not come. Other work may take the processors."""
 _LOOK = 0.2
 _REPORT = 8000
 _MOST = 50
@@ -44,6 +47,9 @@ class Result:
     seconds: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    slowest: float = 0.0
+    """Seconds of processor time that the slowest input took, of those that were read to the end."""
+    slowest_number: int = -1
 
 
 @dataclass(slots=True)
@@ -58,15 +64,18 @@ class _Ending:
     findings: dict[str, list[Finding]]
 
 
-def run(name: str, seed: int, first: int, count: int, *, hangs: float = HANGS) -> Result:
+def run(name: str, seed: int, first: int, count: int, *, hangs: float = HANGS, stuck: float = STUCK) -> Result:
     """Read ``count`` inputs of a target.
 
-    A child that does not survive one is followed by another, behind that input. ``hangs``: see `HANGS`.
+    A child that does not survive one is followed by another, behind that input. ``hangs`` and ``stuck``: as `HANGS`
+    and `STUCK`.
     """
     result, end, began, lost = Result(), first + count, time.monotonic(), 0
     while first < end and lost < _MOST:
-        ending = _child({name: range(first, end)}, seed, hangs)
-        number, done, *counts = ending.progress[name]
+        ending = _child({name: range(first, end)}, seed, hangs, stuck)
+        number, done, slowest, slowest_number, *counts = ending.progress[name]
+        if slowest > result.slowest * 1e9:
+            result.slowest, result.slowest_number = slowest / 1e9, slowest_number
         result.outcomes.update(dict(zip(OUTCOMES, counts, strict=True)))
         result.findings += ending.findings[name]
         if done:
@@ -88,29 +97,31 @@ def run_together(counts: Mapping[str, int], seed: int) -> dict[str, Result]:
     Where it ends before its time, what it has not finished is read by `run`. ``seconds`` is not divided among them.
     """
     began = time.monotonic()
-    ending = _child({name: range(count) for name, count in counts.items()}, seed, HANGS)
+    ending = _child({name: range(count) for name, count in counts.items()}, seed, HANGS, STUCK)
     results = {}
     for name, count in counts.items():
-        _, done, *by_outcome = ending.progress[name]
+        _, done, slowest, slowest_number, *by_outcome = ending.progress[name]
         if done:
             outcomes = Counter(dict(zip(OUTCOMES, by_outcome, strict=True)))
-            results[name] = Result(count, time.monotonic() - began, outcomes, ending.findings[name])
+            seconds = time.monotonic() - began
+            found = ending.findings[name]
+            results[name] = Result(count, seconds, outcomes, found, slowest / 1e9, slowest_number)
         else:
             results[name] = run(name, seed, 0, count)
     return results
 
 
-def _child(jobs: Mapping[str, range], seed: int, hangs: float) -> _Ending:
+def _child(jobs: Mapping[str, range], seed: int, hangs: float, stuck: float) -> _Ending:
     """Run one child, which reads these inputs of these targets."""
     words = [word for name, numbers in jobs.items() for word in (name, str(numbers.start), str(len(numbers)))]
     with tempfile.TemporaryDirectory() as folder:
         progress, output, errors = (Path(folder) / part for part in ("progress", "output", "errors"))
-        progress.write_bytes(PROGRESS.pack(-1, 0, 0, 0, 0) * len(jobs))
+        progress.write_bytes(PROGRESS.pack(-1, 0, 0, -1, 0, 0, 0) * len(jobs))
         command = [sys.executable, "-m", "tests.fuzz.child", str(seed), str(progress), *words]
         with output.open("wb") as out, errors.open("wb") as err:
             child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             try:
-                hung = _watch(child, progress, hangs)
+                hung = _watch(child, progress, hangs, stuck)
             finally:
                 child.kill()
                 child.wait()
@@ -122,19 +133,28 @@ def _child(jobs: Mapping[str, range], seed: int, hangs: float) -> _Ending:
         return _Ending(hung, child.returncode, errors.read_text(errors="replace"), reached, findings)
 
 
-def _watch(child: subprocess.Popen[bytes], progress: Path, hangs: float) -> bool:
+def _watch(child: subprocess.Popen[bytes], progress: Path, hangs: float, stuck: float) -> bool:
     """Wait for the child. Return whether it stayed at one input for too long; the start of a target takes its time."""
-    at, since = -1, time.monotonic()
+    at, since, spent = -1, time.monotonic(), 0.0
     while child.poll() is None:
         with suppress(subprocess.TimeoutExpired):
             child.wait(_LOOK)
         targets = [(number, done) for number, done, *_ in PROGRESS.iter_unpack(progress.read_bytes())]
         now = next((number for number, done in targets if not done), targets[-1][0])
         if now != at or now < 0:
-            at, since = now, time.monotonic()
-        elif time.monotonic() - since > hangs:
+            at, since, spent = now, time.monotonic(), _processor_time(child.pid)
+        elif _processor_time(child.pid) - spent > hangs or time.monotonic() - since > stuck:
             return True
     return False
+
+
+def _processor_time(pid: int) -> float:
+    """Return the seconds of processor time that a process has taken; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _ending(status: int, text: str) -> str:

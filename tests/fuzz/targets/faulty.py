@@ -12,7 +12,7 @@ from tests.fuzz.target import Target
 
 from headway.errors import HeadwayError
 
-FAULTS = {3: "exception", 5: "crash", 7: "hang", 9: "memory", 11: "unclear", 13: "refusal"}
+FAULTS = {3: "exception", 5: "crash", 7: "hang", 9: "memory", 11: "unclear", 13: "refusal", 15: "wait"}
 """By the number of the input."""
 
 
@@ -38,6 +38,9 @@ class FaultyTarget(Target):
         if fault == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         if fault == "hang":
+            while time.process_time() < 60:
+                pass
+        if fault == "wait":
             time.sleep(60)
         if fault == "memory":
             bytearray(300 << 20)

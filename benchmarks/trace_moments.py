@@ -18,7 +18,8 @@ from headway.trace.index_files import IndexFolder
 from headway.trace.moments import Index, contents_in, keep_contents
 
 from .common import heading, load, table
-from .trace import CAPTURES, tc2_capture
+from .trace import CAPTURES
+from .trace_damage import tc2_capture
 
 LOOKS = 50
 

@@ -249,6 +249,51 @@ def test_a_lost_place_is_found_by_the_atoms_before_the_next_address() -> None:
     assert len(addresses(another)) < 20 * 20
 
 
+CALLS = [0, 8, 24, 16, 0, 16, 8, 24]
+
+
+def called(starts: list[int]) -> list[bytes]:
+    """An instruction and a return, of each of some functions: the atom of the return, and where the next begins."""
+    return [atoms([True]) + long_address(BASE + start, wide=False) for start in starts]
+
+
+def test_addresses_without_a_context_are_tried_after_damage() -> None:
+    """Neither a context nor an address with all its bits comes again: both are those from before the damage."""
+    code, pieces = words((NOP + RET) * 4), called(CALLS)
+    found = decode(code, HERE + b"".join([*pieces[:4], b"\x84", *pieces[4:]]) + atoms([True]))
+    assert addresses(found) == [at for start in [0, *CALLS[:3], *CALLS[4:]] for at in (start, start + 4)]
+    assert whys(found) == [Why.UNSYNCHRONISED, Why.DAMAGE]
+    # The bits above those of the address are wrong, or the place: its return cannot be one that is not executed.
+    elsewhere = long_address(BASE + (1 << 20), wide=False) + atoms([True])
+    for wrong in (elsewhere, long_address(BASE, wide=False) + atoms([True]) + long_address(BASE) + atoms([False])):
+        found = decode(code, HERE + atoms([True]) + long_address(BASE + 8) + b"\x84" + wrong)
+        assert addresses(found) == [0, 4]
+    few = HERE + atoms([True]) + long_address(BASE + 8) + b"\x84" + b"".join(called([0, 8]))
+    assert addresses(decode(code, few)) == [0, 4]  # too few atoms are no evidence
+
+
+def test_no_thread_is_shown_after_damage_before_the_next_context() -> None:
+    code, pieces = words((NOP + RET) * 4), called(CALLS)
+    setting = Setting(version=0x42, thread_bytes=4, threads=True)
+    start = START + ON + context(thread=7) + long_address(BASE)
+    damaged = start + b"".join([*pieces[:4], b"\x84", *pieces[4:]])
+    found = decode(code, damaged + context(thread=9) + long_address(BASE + 16) + atoms([True]), setting=setting)
+    assert {(one.thread, one.address - BASE) for one in found if isinstance(one, Instruction)} >= {(9, 16), (9, 20)}
+    assert addresses(found) == [at for one in [0, *CALLS[:3], 16] for at in (one, one + 4)]
+
+
+def test_an_address_where_no_processor_can_execute_is_not_what_others_are_completed_from() -> None:
+    """A wrong bit in a header makes a packet of 9 bytes of one of 5, and of the 4 bytes behind it."""
+    code, pieces = words((NOP + RET) * 4), called(CALLS * 2)
+    wrong = bytearray(b"".join(pieces[4:]))
+    assert wrong[1] == 0x9A
+    wrong[1] = 0x9D
+    found = decode(code, HERE + b"".join(pieces[:4]) + bytes(wrong) + atoms([True]))
+    right = [at for start in [0, *CALLS * 2] for at in (start, start + 4)]
+    assert len(addresses(found)) >= len(right) - 8
+    assert addresses(found)[-16:] == right[-16:]
+
+
 def test_a_commit_of_more_than_there_is_is_a_contradiction() -> None:
     trace = HERE + atoms([True]) + long_address(BASE) + commit(3) + atoms([True]) + commit(1)
     found = decode(words(NOP, RET), trace, setting=Setting(version=0x42, deepest=8))

@@ -18,13 +18,19 @@ from headway.trace._packets cimport (
     NOISE, ON, QUOTA, RAISED, SOURCE, THUMB, TIMESTAMP, TRANSACTION, Packet,
 )
 from headway.trace._program cimport AWAITING, HERE, ISB, NOWHERE, TSTART, WAIT, InstructionTable
-from headway.trace._records cimport COUNTED, DAMAGE, OFF, OVERFLOW, TRUNCATED
+from headway.trace._records cimport COUNTED, DAMAGE, IMAGE, OFF, OVERFLOW, TRUNCATED
 from headway.trace._waypoint_regain cimport ADDRESSED, ANYTHING, REACHED
 from headway.trace._waypoints cimport Walk, WaypointFlow
 
 DEF MOST = 1 << 16     # elements that are kept, beside those that may be speculative
 
 DEF FAILURE = 255      # the kind of an element: a transaction failed
+DEF REMEMBERED = 3     # addresses from which others are completed
+
+cdef inline bint canonical(uint64_t address) noexcept nogil:
+    """Return whether a processor can execute there: the bits above those of a virtual address (56) are all the same."""
+    return address >> 55 == 0 or address >> 55 == 0x1FF
+
 
 cdef struct Element:
     uint64_t index, value
@@ -44,6 +50,11 @@ cdef class Etmv4Flow(WaypointFlow):
     cdef bint synchronised     # it is known how many elements are speculative
     cdef bint waiting_address  # the newest element is complete only with the address that follows
     cdef bint informed, wide   # the context is known; it is A64
+    cdef bint stale            # … but it is that before damage
+    cdef size_t since          # addresses since then, up to REMEMBERED
+    cdef uint32_t upper        # bits of the last address where a processor can execute
+    cdef bint known_upper
+    cdef uint64_t confirmed    # how many had turned out to be right until then that lacked bits
     cdef bint overflowed
     cdef bint bound            # there is an address to go to
     cdef Element target
@@ -149,7 +160,12 @@ cdef class Etmv4Flow(WaypointFlow):
         """Begin a gap in which packets are missing: all that is speculative is unknown, but for times."""
         self.drop()
         self.walk.lose(why, index)
-        self.informed = self.must = self.waiting_address = False
+        # The context is that from before damage as a rule. A thread is never shown by a rule.
+        self.stale = why == DAMAGE and self.informed and not self.walk.threads
+        self.informed = self.stale
+        self.must = self.waiting_address = False
+        if why == DAMAGE:
+            self.since, self.confirmed = 0, self.walk.confirmed
         self.synchronised = self.synchronised and not self.deepest
         self.depth = self.unseen = 0
         return 0
@@ -273,7 +289,8 @@ cdef class Etmv4Flow(WaypointFlow):
         kept = [self.elements[self.oldest + i] for i in range(self.count)]
         return [
             kept, self.depth, self.unseen, self.synchronised, self.waiting_address, self.informed, self.wide,
-            self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception,
+            self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception, self.stale, self.since,
+            self.confirmed, self.upper, self.known_upper,
         ]
 
     cdef int load_own(self, list state) except -1:
@@ -282,7 +299,8 @@ cdef class Etmv4Flow(WaypointFlow):
         cdef Element one
         (
             kept, self.depth, self.unseen, self.synchronised, self.waiting_address, self.informed, self.wide,
-            self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception,
+            self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception, self.stale, self.since,
+            self.confirmed, self.upper, self.known_upper,
         ) = state
         if len(kept) > MOST + self.deepest:
             raise ValueError("elements")
@@ -304,8 +322,8 @@ cdef class Etmv4Flow(WaypointFlow):
             if self.arrive(element.index):
                 self.walk.atom(element.value, element.index)
         elif element.kind == ADDRESS:
-            if element.has & (BASED | FULL):
-                self.bound, self.target = True, element
+            self.complete(&element)
+            self.bound, self.target = True, element
         elif element.kind == CONTEXT:
             self.inform(&element)
         elif element.kind == RAISED:
@@ -330,7 +348,7 @@ cdef class Etmv4Flow(WaypointFlow):
         """Take over a context. One without content is the same as before."""
         if not element.has & WITH_CONTEXT:
             return 0
-        self.informed, self.wide = True, element.header & WIDE != 0
+        self.informed, self.wide, self.stale = True, element.header & WIDE != 0, False
         if element.header & HAS_THREAD and element.context != self.walk.thread:
             self.walk.resume(ANYTHING, 0)
             self.walk.thread = element.context
@@ -350,12 +368,38 @@ cdef class Etmv4Flow(WaypointFlow):
     cdef uint8_t set_of(self, Element* element) noexcept:
         return A64 if self.wide else THUMB if element.isa else ARM
 
+    cdef bint certain(self, Element* address) noexcept:
+        """Return whether an address is right: no bits of it, and no context, come from before damage."""
+        if self.stale:
+            return False
+        return address.has & (BASED | FULL) != 0 or self.since == REMEMBERED and self.walk.confirmed > self.confirmed
+
+    cdef int complete(self, Element* address) except -1:
+        """Mend an address that lacks bits, and was completed from one where no processor can execute."""
+        self.since = min(self.since + 1, <size_t>REMEMBERED)
+        if canonical(address.value):
+            self.upper, self.known_upper = <uint32_t>(address.value >> 32), True
+        elif self.known_upper and not address.has & FULL:
+            # The address that had all bits was a wrong one.
+            address.value = <uint64_t>self.upper << 32 | <uint32_t>address.value
+            address.has &= ~(<uint8_t>BASED)
+            self.since = 0
+            if self.walk.gap.open and self.walk.gap.why == IMAGE:
+                self.walk.gap.why = DAMAGE
+        return 0
+
     cdef bint arrive(self, uint64_t index) except -1:
         """Go to the address that came last, if there is one. Return whether the walk can go on."""
         cdef Walk walk = self.walk
         cdef uint8_t isa
+        cdef bint certain
         if self.bound and self.informed:
             self.bound = False
+            certain = self.certain(&self.target)
+            if not certain and walk.gap.open and not walk.doubts():
+                return False
+            if walk.trial and walk.place.known == AWAITING:
+                walk.confirm()
             walk.resume(ADDRESSED, self.target.value)
             isa = self.set_of(&self.target)
             if self.excepted:
@@ -365,11 +409,11 @@ cdef class Etmv4Flow(WaypointFlow):
                 if walk.place.isa == isa and walk.place.address == (
                     self.target.value if isa == A64 else <uint32_t>self.target.value
                 ):
-                    walk.trial = False
+                    walk.convince()
                     return True
                 self.contradict(index)
             self.must = False
-            walk.arrive(self.target.value, isa, True, self.target.index)
+            walk.arrive(self.target.value, isa, certain, self.target.index)
             if isa == THUMB:
                 walk.place.doubtful = 4
         elif self.must:
@@ -395,6 +439,7 @@ cdef class Etmv4Flow(WaypointFlow):
         address[0] = self.elements[self.oldest]
         self.oldest += 1
         self.count -= 1
+        self.complete(address)
         return True
 
     cdef int raised(self, Element* element) except -1:
@@ -457,7 +502,7 @@ cdef class Etmv4Flow(WaypointFlow):
             self.contradict(element.index)
         if walk.place.known != HERE and self.informed and element.has & (BASED | FULL):
             self.must = False
-            walk.arrive(element.value, isa, True, element.index)
+            walk.arrive(element.value, isa, not self.stale, element.index)
         walk.source(element.value, isa, element.index)
         return 0
 

@@ -86,8 +86,8 @@ cdef class PtmFlow(WaypointFlow):
                 walk.lose(p.reason, p.index)
         elif walk.place.known == HERE:
             if walk.place.address == p.value and walk.place.isa == p.isa:
-                walk.thread, walk.trial = p.context, False
-                return 0
+                walk.thread = p.context
+                return walk.convince()
             walk.contradict(p.index)
         walk.thread = p.context
         walk.arrive(p.value, p.isa, True, p.index)

@@ -26,6 +26,7 @@ cdef class Walk(RecordWriter):
     cdef size_t first          # rows before the instructions since the last waypoint
     cdef bint trial            # the address is not certain yet
     cdef size_t mark, proved   # rows before the trial, and atoms that fit since
+    cdef uint64_t confirmed    # trials that showed the address to be right
     cdef Lacuna before         # the gap that goes on if it fails
     cdef uint64_t began        # the cycle at which it began
     cdef readonly uint64_t stretches, contradictions
@@ -42,6 +43,9 @@ cdef class Walk(RecordWriter):
     cdef int contradict(self, uint64_t index) except -1
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1
     cdef int roll_back(self) except -1
+    cdef bint doubts(self) noexcept
+    cdef int confirm(self) except -1
+    cdef int convince(self) except -1
     cdef bint stops(self, Code* code) noexcept
     cdef int passes(self, Code* code, uint64_t index) except -1
     cdef int run(self, Code** at, uint64_t index) except -1

@@ -69,7 +69,7 @@ cdef class Walk:
                 self.roll_back()
                 n = self.used
             elif self.used - self.mark > HELD:
-                self.trial = False
+                self.convince()
             else:
                 n = self.mark
         if not last and n and n == self.used and self.rows[n - 1].sort == GAP:
@@ -139,9 +139,7 @@ cdef class Walk:
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1:
         """Go on at an address of the trace. ``certain``: all its bits are known to be right."""
         self.resume(ANYTHING, 0)
-        cdef bint doubted = not certain and self.gap.open and (
-            self.gap.why == DAMAGE or self.gap.why == CONTRADICTION or self.gap.why == UNSYNCHRONISED
-        )
+        cdef bint doubted = not certain and self.doubts()
         if isa != A64 and isa > THUMB:
             self.open_gap(ISA_, index)
             return 0
@@ -161,6 +159,20 @@ cdef class Walk:
         elif self.links:
             self.push(self.link, self.place.isa)
         self.place.address, self.place.isa, self.place.known, self.place.block = address, isa, HERE, 0
+        return 0
+
+    cdef bint doubts(self) noexcept:
+        """Return whether the place was lost in a way that addresses may be wrong, of which not all bits are certain."""
+        return self.gap.open and self.gap.why != IMAGE and self.gap.why != COUNTED and self.gap.why != ISA_
+
+    cdef int confirm(self) except -1:
+        """End a trial if enough fits: the walk has come to an indirect branch just where the trace has one."""
+        return self.convince() if self.proved >= PROOF else 0
+
+    cdef int convince(self) except -1:
+        """End a trial: the address is right."""
+        self.confirmed += self.trial
+        self.trial = False
         return 0
 
     cdef int roll_back(self) except -1:
@@ -320,9 +332,7 @@ cdef class Walk:
         if code.branching == PLAIN or code.branching == DIRECT and not broadcast:
             return self.refuse(index)
         self.take(code, True, index)
-        if self.trial and self.proved >= PROOF:
-            self.trial = False
-        return 0
+        return self.confirm()
 
     cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1:
         """Go to an address, without a branch on the way. ``inclusive``: the instruction there was executed, too."""
@@ -452,7 +462,7 @@ cdef class Walk:
         return [
             self.saved(), self.place, self.returns, self.calls, self.top, self.links, self.link, self.first, self.trial,
             self.mark, self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange,
-            self.regain.saved(),
+            self.confirmed, self.regain.saved(),
         ]
 
     cdef int take_over(self, list state) except -1:
@@ -460,7 +470,7 @@ cdef class Walk:
         cdef size_t i
         (
             rows, self.place, returns, self.calls, self.top, self.links, self.link, self.first, self.trial, self.mark,
-            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange, regain,
+            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange, self.confirmed, regain,
         ) = state
         if len(returns) != RETURN_STACK:
             raise ValueError("returns")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headway.trace.memory import Files, Part, ProcessMemory
 from headway.trace.pt.filters import AddressFilter, filters_in, located
+from headway.trace.pt.setting import PtSetting
 from headway.trace.pt.threads import setting_of
 
 PMU, MTC_FREQUENCY = 8, 0xF << 14
@@ -38,6 +39,17 @@ def test_every_word_is_what_perf_writes_there() -> None:
     assert (found.ticks.shift, found.ticks.multiplier, found.ticks.zero) == (5, 7, 11)
     assert (found.family, found.model, found.stepping) == (6, 158, 10)
     assert not setting_of(recorded(words, 0)).cycle_accurate
+
+
+@given(st.one_of(st.text(), st.from_regex(r"GenuineIntel([,-][0-9a-fA-F]{1,5}){3}")))
+def test_any_name_of_a_processor_is_read(words: str) -> None:
+    assert all(0 <= number < 1000 for number in PtSetting.of_processor(words))
+
+
+def test_a_processor_is_named_with_decimal_or_with_hexadecimal_numbers() -> None:
+    assert PtSetting.of_processor("GenuineIntel,6,158,10") == (6, 158, 10)
+    assert PtSetting.of_processor("GenuineIntel-6-9E-A") == (6, 158, 10)
+    assert PtSetting.of_processor("GenuineIntel,6,9E,10") == (0, 0, 0)
 
 
 def words_of(text: bytes) -> list[int]:

@@ -34,7 +34,6 @@ cdef enum Error:       # pte_*, negated when they are returned
     BAD_OPC = 4
     BAD_PACKET = 5
     EOS = 7
-    NO_MEMORY = 9
     NOMAP = 13
     IGNORED = 24
 
@@ -513,8 +512,6 @@ cdef class Decoder:
         """Begin a gap because libipt cannot go on."""
         cdef uint64_t offset = 0
         cdef int code = -status
-        if code == NO_MEMORY:
-            raise MemoryError
         self.error_counts[code if code < KINDS else 0] += 1
         ipt.blk_get_offset(self.decoder, &offset)
         if code == EOS:

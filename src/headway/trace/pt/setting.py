@@ -8,7 +8,9 @@ from dataclasses import dataclass
 __all__ = ["PtSetting", "Ticks"]
 
 _LAST = (1 << 64) - 1
-_CPUID = re.compile(r"GenuineIntel[,-](\d{1,3})[,-]([0-9a-fA-F]{1,4})[,-]([0-9a-fA-F]{1,2})")
+_CPUID = re.compile(
+    r"GenuineIntel(?:,(\d{1,3}),(\d{1,4}),(\d{1,3})|-(\d{1,3})-([0-9a-fA-F]{1,4})-([0-9a-fA-F]{1,2}))", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +65,6 @@ class PtSetting:
         found = _CPUID.match(words)
         if not found:
             return 0, 0, 0
-        base = 10 if "," in found[0] else 16
-        return int(found[1]), int(found[2], base) & 0xFF, int(found[3], base) & 0xFF
+        if found[1]:
+            return int(found[1]), int(found[2]) & 0xFF, int(found[3]) & 0xFF
+        return int(found[4]), int(found[5], 16) & 0xFF, int(found[6], 16) & 0xFF

@@ -259,9 +259,9 @@ def called(starts: list[int]) -> list[bytes]:
 
 def test_addresses_without_a_context_are_tried_after_damage() -> None:
     """Neither a context nor an address with all its bits comes again: both are those from before the damage."""
-    code, pieces = words((NOP + RET) * 4), called(CALLS)
+    code, pieces = words((NOP + RET) * 4), called(CALLS * 2)
     found = decode(code, HERE + b"".join([*pieces[:4], b"\x84", *pieces[4:]]) + atoms([True]))
-    assert addresses(found) == [at for start in [0, *CALLS[:3], *CALLS[4:]] for at in (start, start + 4)]
+    assert addresses(found) == [at for start in [0, *CALLS[:3], *CALLS[4:], *CALLS] for at in (start, start + 4)]
     assert whys(found) == [Why.UNSYNCHRONISED, Why.DAMAGE]
     # The bits above those of the address are wrong, or the place: its return cannot be one that is not executed.
     elsewhere = long_address(BASE + (1 << 20), wide=False) + atoms([True])

@@ -26,6 +26,7 @@ DEF MOST = 1 << 16     # elements that are kept, beside those that may be specul
 
 DEF FAILURE = 255      # the kind of an element: a transaction failed
 DEF REMEMBERED = 3     # addresses from which others are completed
+DEF PROOF = 8          # atoms that fit before an indirect branch, so that an address on trial is certain
 
 cdef inline bint canonical(uint64_t address) noexcept nogil:
     """Return whether a processor can execute there: the bits above those of a virtual address (56) are all the same."""
@@ -36,7 +37,7 @@ cdef struct Element:
     uint64_t index, value
     uint64_t count         # of a quota: instructions
     uint32_t context       # context ID, or number of an exception
-    uint8_t kind, has, isa, reason, header
+    uint8_t kind, has, isa, reason, header, bits
 
 
 cdef class Etmv4Flow(WaypointFlow):
@@ -206,6 +207,7 @@ cdef class Etmv4Flow(WaypointFlow):
         grown = self.newest()
         grown.index, grown.value, grown.count, grown.context = p.index, p.value, p.count, p.context
         grown.kind, grown.has, grown.isa, grown.reason, grown.header = p.kind, p.has, p.isa, p.reason, p.header
+        grown.bits = p.bits
         return grown
 
     cdef Element* newest(self) noexcept:
@@ -322,8 +324,8 @@ cdef class Etmv4Flow(WaypointFlow):
             if self.arrive(element.index):
                 self.walk.atom(element.value, element.index)
         elif element.kind == ADDRESS:
-            self.complete(&element)
-            self.bound, self.target = True, element
+            if self.complete(&element):
+                self.bound, self.target = True, element
         elif element.kind == CONTEXT:
             self.inform(&element)
         elif element.kind == RAISED:
@@ -374,8 +376,13 @@ cdef class Etmv4Flow(WaypointFlow):
             return False
         return address.has & (BASED | FULL) != 0 or self.since == REMEMBERED and self.walk.confirmed > self.confirmed
 
-    cdef int complete(self, Element* address) except -1:
-        """Mend an address that lacks bits, and was completed from one where no processor can execute."""
+    cdef bint complete(self, Element* address) except -1:
+        """Mend an address that was completed from one where no processor can execute. Return whether it is of use.
+
+        A short one that was completed from one before damage is not.
+        """
+        if not self.since and address.bits < 32 and not address.has & (BASED | FULL):
+            return False
         self.since = min(self.since + 1, <size_t>REMEMBERED)
         if canonical(address.value):
             self.upper, self.known_upper = <uint32_t>(address.value >> 32), True
@@ -383,10 +390,10 @@ cdef class Etmv4Flow(WaypointFlow):
             # The address that had all bits was a wrong one.
             address.value = <uint64_t>self.upper << 32 | <uint32_t>address.value
             address.has &= ~(<uint8_t>BASED)
-            self.since = 0
+            self.since = 1
             if self.walk.gap.open and self.walk.gap.why == IMAGE:
                 self.walk.gap.why = DAMAGE
-        return 0
+        return True
 
     cdef bint arrive(self, uint64_t index) except -1:
         """Go to the address that came last, if there is one. Return whether the walk can go on."""
@@ -399,7 +406,7 @@ cdef class Etmv4Flow(WaypointFlow):
             if not certain and walk.gap.open and not walk.doubts():
                 return False
             if walk.trial and walk.place.known == AWAITING:
-                walk.confirm()
+                walk.confirm(PROOF)
             walk.resume(ADDRESSED, self.target.value)
             isa = self.set_of(&self.target)
             if self.excepted:
@@ -439,8 +446,7 @@ cdef class Etmv4Flow(WaypointFlow):
         address[0] = self.elements[self.oldest]
         self.oldest += 1
         self.count -= 1
-        self.complete(address)
-        return True
+        return self.complete(address)
 
     cdef int raised(self, Element* element) except -1:
         cdef Walk walk = self.walk

@@ -44,7 +44,7 @@ cdef class Walk(RecordWriter):
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1
     cdef int roll_back(self) except -1
     cdef bint doubts(self) noexcept
-    cdef int confirm(self) except -1
+    cdef int confirm(self, size_t least) except -1
     cdef int convince(self) except -1
     cdef bint stops(self, Code* code) noexcept
     cdef int passes(self, Code* code, uint64_t index) except -1

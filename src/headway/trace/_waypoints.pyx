@@ -165,9 +165,9 @@ cdef class Walk:
         """Return whether the place was lost in a way that addresses may be wrong, of which not all bits are certain."""
         return self.gap.open and self.gap.why != IMAGE and self.gap.why != COUNTED and self.gap.why != ISA_
 
-    cdef int confirm(self) except -1:
-        """End a trial if enough fits: the walk has come to an indirect branch just where the trace has one."""
-        return self.convince() if self.proved >= PROOF else 0
+    cdef int confirm(self, size_t least) except -1:
+        """End a trial after so many atoms that fit: the walk has come to an indirect branch where the trace has one."""
+        return self.convince() if self.proved >= least else 0
 
     cdef int convince(self) except -1:
         """End a trial: the address is right."""
@@ -332,7 +332,7 @@ cdef class Walk:
         if code.branching == PLAIN or code.branching == DIRECT and not broadcast:
             return self.refuse(index)
         self.take(code, True, index)
-        return self.confirm()
+        return self.confirm(PROOF)
 
     cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1:
         """Go to an address, without a branch on the way. ``inclusive``: the instruction there was executed, too."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.perfetto import read_back
 from tests.trace.encoding import ALIGNMENT, atom, branch, frames, sync, timestamp
 from tests.trace.programs import BASE
-from tests.trace.slices import check_nesting
+from tests.trace.slices import check_nesting, told_of
 from tests.trace.snapshots import STREAM, write
 
 from headway.errors import HeadwayError
@@ -35,7 +35,7 @@ def fits(folder: Path) -> list[tuple[Stream, Fit]]:
 
 def edges(stream: Stream, found: Fit | None) -> list[Edge]:
     edges: list[Edge] = []
-    walk(stream, found, edges.append)
+    walk(stream, found, edges.extend)
     return edges
 
 
@@ -106,6 +106,32 @@ def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.Dat
         told = edges(one, found)
         assert check_nesting(told) <= 2
         assert all(edge.time >= 0 for edge in told)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_slices_are_those_of_the_records_one_by_one(tmp_path: Path, data: st.DataObject) -> None:
+    """Also where the bytes are damaged, time is lost, and streams are on their own clocks."""
+    stream = bytearray(STREAM + run(1000, 400) + STREAM + LOST + run(2000, 1000) + run(7000, 400) + STREAM)
+    for _ in range(data.draw(st.integers(0, 10))):
+        at = data.draw(st.integers(0, len(stream) - 1))
+        stream[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    try:
+        streams = fits(write(tmp_path, frames([(0x10, bytes(stream))])))
+        chosen, _ = plan(streams)
+    except HeadwayError:
+        return
+    for one, found in chosen:
+        for fitted in (found, None):
+            told, given = told_of(one, fitted), list[Edge]()
+            assert walk(one, fitted, given.extend) == told.passed
+            assert given == told.edges
+
+
+def test_slices_of_a_capture_are_those_of_its_records_one_by_one(tc2: Path) -> None:
+    for stream, found in fits(tc2):
+        for fitted in (found, None):
+            assert edges(stream, fitted) == told_of(stream, fitted).edges
 
 
 LOST = ALIGNMENT + sync(BASE, reason=1, cycles=5)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from ._edges import LineClock, SliceEdges
 from ._records import Records, SymbolCells, csv_cell
+from ._slices import RunSlices
 from .alignment import Fit
 from .containers import PERF, kind_of
-from .edges import SliceEdges, Tracks
+from .edges import Tracks
 from .host_moment import HostMoment
 from .memory import ProcessMemory
-from .records import Gap, Instruction, Record, Why
+from .records import Record, Why
 
 __all__ = ["HostCapture", "HostStream", "csv_lines", "open_host", "write_slices"]
 
@@ -131,28 +133,17 @@ def write_slices(streams: Sequence[tuple[HostStream, Fit]], file: Tracks) -> lis
     for track, (stream, fit) in enumerate(streams, 1):
         file.describe(track, stream.label)
         first = min(line.height for lines in fit.lines.values() for line in lines)
-        rate = fit.rate or 1.0
-
-        def clock(cycle: int, first: float = first, rate: float = rate) -> int:
-            return round(first + cycle / rate)
-
+        clock = LineClock(first, fit.rate or 1.0)
         memory: ProcessMemory | None = None
         edges: SliceEdges | None = None
-        cycle = passed = 0
+        slices, passed = RunSlices(track), 0
         for records, where in stream.parts():
             if where is not memory or edges is None:
                 if edges is not None:
                     edges.close()
                     passed += edges.passed
                 memory, edges = where, SliceEdges(where, file.put, clock)
-            for record in records:
-                if not isinstance(record, Instruction | Gap) or record.cycle is None:
-                    continue
-                start, cycle = cycle, record.cycle
-                if isinstance(record, Gap):
-                    edges.apart(track, start, cycle, record.why.state, "gap")
-                else:
-                    edges.executes(track, start, cycle, record.address, record.thread)
+            slices.add(records, edges)
         if edges is not None:
             edges.close()
             passed += edges.passed

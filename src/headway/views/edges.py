@@ -1,26 +1,19 @@
-"""The input of views of slices on tracks: where a slice begins, and where the innermost one ends."""
+"""The input of views of slices on tracks: where slices begin, and where the innermost ones end."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["SliceEdge"]
+__all__ = ["SliceEdges", "SliceHead"]
 
 
-class SliceEdge(Protocol):
-    """At a time (ns) a slice of a track begins or, if ``name`` is None, the innermost one ends."""
-
-    @property
-    def track(self) -> int:
-        """The number of the track, not 0."""
+class SliceHead(Protocol):
+    """What is known of a slice when it begins, but its track and its time."""
 
     @property
-    def time(self) -> int:
-        """In ns, from 0 to 2^63 - 1."""
-
-    @property
-    def name(self) -> str | None:
-        """The name of the slice that begins; None: one ends."""
+    def name(self) -> str:
+        """The name of the slice."""
 
     @property
     def category(self) -> str:
@@ -41,3 +34,23 @@ class SliceEdge(Protocol):
     @property
     def instant(self) -> bool:
         """Whether this is no slice, but something without a length."""
+
+
+class SliceEdges(Protocol):
+    """A block of edges: each of the arrays, shape (n,), has a value for each."""
+
+    @property
+    def tracks(self) -> memoryview:
+        """The numbers of their tracks, from 1 to 2^63 - 1; 64 bits."""
+
+    @property
+    def times(self) -> memoryview:
+        """Their times in ns, from 0 on; 64 bits with a sign."""
+
+    @property
+    def places(self) -> memoryview:
+        """Where in ``heads`` the slice is that begins; -1: the innermost one of the track ends. 32 bits with a sign."""
+
+    @property
+    def heads(self) -> Sequence[SliceHead]:
+        """What begins. Blocks may have one list in common, which only grows."""

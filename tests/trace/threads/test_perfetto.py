@@ -44,7 +44,7 @@ def program(name: str) -> TracedProgram:
 
 def edges(trace: Traced) -> list[Edge]:
     found: list[Edge] = []
-    walk(trace, 0, found.append)
+    walk(trace, 0, found.extend)
     return found
 
 

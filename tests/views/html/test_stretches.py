@@ -7,6 +7,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.trace.slices import block
 
 from headway.trace.edges import Edge
 from headway.views.html.document import Subject
@@ -59,8 +60,8 @@ def expected(some: list[Edge]) -> Counter[tuple[int, str]]:
 def test_each_moment_is_in_the_innermost_slice(some: list[Edge]) -> None:
     tracks = Stretches()
     tracks.describe(1, "hart 0", 9)
-    for edge in some:
-        tracks.put(edge)
+    for at in range(0, len(some), 7):
+        tracks.put(block(some[at : at + 7]))
     stream = io.StringIO()
     tracks.write(stream, Subject("t"), "a tick")
     page = Page(stream.getvalue())

@@ -82,15 +82,6 @@ cdef struct Region:
     uint8_t* bytes
     Code* code
 
-cdef struct Row:
-    uint64_t address   # of a gap, the byte of the stream at which it begins
-    int64_t time       # -1: not known
-    uint64_t context   # of a gap, the byte at which it ends
-    int64_t after      # of a gap, the time at which it ends; -1: not known
-    uint16_t source
-    uint8_t size
-    uint8_t what
-
 cdef struct Source:
     uint64_t pc
     uint64_t base              # the last address that was reported
@@ -189,9 +180,6 @@ cdef class EtraceRows:
     known. A gap has size 0 and a code from 32 on; its ``address`` and ``context`` are the bytes of the stream from
     which and up to which nothing is known, and ``end`` is the time at which it ended, or None. Otherwise ``end`` is None.
     """
-
-    cdef Row* data
-    cdef Py_ssize_t size, room
 
     def __dealloc__(self):
         free(self.data)

@@ -33,17 +33,6 @@ cdef enum:  # Going
     ALTERED            # the program has changed it
     NOTHING            # no bytes are known
 
-# Why it is not known what a thread did: codes of docs/trace-format.md from 32 on.
-cdef enum:  # Why
-    BEFORE = 32        # before the first synchronisation
-    UNTRACED = 33
-    OVERFLOW = 34
-    DAMAGE = 35
-    CONTRADICTION = 36
-    IMAGE = 37
-    CODE = 38
-    CUT_OFF = 39
-
 cdef enum:
     MANY = 1 << 16     # rows that are given at once
     LINKS = 1          # the instruction is a call
@@ -106,26 +95,6 @@ cdef struct State:
     uint8_t ended        # the last head ended the trace
     uint8_t cut          # the rest of the last segment is missing, or what was before the first one
 
-cdef struct Row:
-    int64_t cycle        # of the core; -1: not known
-    uint32_t cycles      # of an instruction, since the thread's instruction before; otherwise the duration
-    uint32_t address     # of a gap, its duration in units of 2^32 cycles
-    uint32_t id          # of a gap, the number of its span
-    uint8_t thread
-    uint8_t size
-    uint8_t what
-    uint8_t unused
-
-cdef struct Span:
-    # A span of bytes of the stream.
-    int64_t start
-    int64_t end
-
-
-cdef inline int64_t length_of(const Row* r) noexcept nogil:
-    """Return the duration of a row that is not an instruction; -1: not known."""
-    return <int64_t>(<uint64_t>r.address << 32 | r.cycles) if r.what >= BEFORE else <int64_t>r.cycles
-
 
 cdef inline uint32_t limited(uint64_t cycles) noexcept nogil:
     """Return a number of cycles, or the largest that fits into a row."""
@@ -141,10 +110,6 @@ cdef class ThreadRows:
     known. ``size`` is then 0, and for a gap ``address`` and ``id`` are 0, too. A trigger marker has no cycles; it is the
     instruction's that fired, in its last cycle, and its ``address`` is 0 if the thread's place is not known.
     """
-
-    cdef Row* data
-    cdef Span* spans
-    cdef Py_ssize_t size, room, spanned, spans_room
 
     def __dealloc__(self):
         free(self.data)

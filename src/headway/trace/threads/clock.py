@@ -57,7 +57,8 @@ class Clock:
         self.end = end
         self.exact = True
         """Whether the tick of each cycle is exact. Only a change, not a head, tells where a clock's windows begin."""
-        self._window = window
+        self.window = window
+        """The ticks of a window; a clock may run in a part of each."""
         self.changes: list[ClockChange] = []
         for cycle, tick, speed, running, changed in told:
             now, before = ClockChange(cycle, tick, speed, running), self.changes[-1] if self.changes else None
@@ -85,8 +86,8 @@ class Clock:
 
     def tick(self, cycle: int) -> int:
         """Return the tick of a cycle of the core."""
-        return self.changes[max(bisect_right(self._cycles, cycle) - 1, 0)].tick_of(cycle, self._window)
+        return self.changes[max(bisect_right(self._cycles, cycle) - 1, 0)].tick_of(cycle, self.window)
 
     def cycle(self, tick: int) -> int:
         """Return the core's first cycle at or after a tick."""
-        return self.changes[max(bisect_right(self._ticks, tick) - 1, 0)].cycle_of(tick, self._window)
+        return self.changes[max(bisect_right(self._ticks, tick) - 1, 0)].cycle_of(tick, self.window)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from headway.trace.edges import Edge, SliceEdges, Tracks
+from headway.trace._edges import SliceEdges
+from headway.trace.edges import Edges, Tracks
 
+from ._slices import ThreadSlices, TickClock
 from .container import NOT_COUNTED
-from .reading import STATES
 
 if TYPE_CHECKING:
     from .reading import Trace
@@ -22,42 +23,20 @@ __all__ = ["track_of", "walk", "write"]
 
 MIN_CYCLES = 8
 """Cycles that a stall must last to get a slice of its own."""
-_EXECUTED, _NOT_TAKEN, _TRAPS, _TRIGGER, _UNKNOWN = 16, 17, 18, 19, 32
-_SLEEPS = (12, 16)
 _COUNTERS = 100
 """The number from which on the tracks of a core's counters follow those of its threads."""
 
 
-def walk(trace: Trace, core: int, put: Callable[[Edge], None]) -> None:
-    """Put the edges of a core's threads, of each thread in order and properly nested."""
+def walk(trace: Trace, core: int, receive: Callable[[Edges], object]) -> None:
+    """Give the edges of a core's threads, of each thread in order and properly nested."""
     trace.check_times()
     trace.check_program()
     assert trace.program is not None
-    unit = trace.shape.threads if trace.shape.strict else 1
-    clock = trace.clock(core)
-    # The time before the oldest entry of a trace buffer is computed backwards and may fall before the beginning.
-    slices = SliceEdges(trace.program, put, lambda cycle: max(clock.tick(cycle), 0))
+    edges = SliceEdges(trace.program, receive, TickClock(trace.clock(core)))
+    slices = ThreadSlices(edges, track_of(core, 0), trace.shape.threads if trace.shape.strict else 1, MIN_CYCLES)
     for rows in trace.rows(core, stalls=True):
-        for number in range(len(rows)):
-            thread, cycle, cycles, address, _, what, id_ = rows[number]
-            track = track_of(core, thread)
-            if what == _TRIGGER:
-                if cycle is not None:
-                    slices.mark(track, cycle + 1, STATES[what], "trigger", address)
-            elif cycle is None or not cycles:
-                slices.pause(track)
-            elif what >= _UNKNOWN:
-                slices.apart(track, cycle, cycle + cycles, STATES[what], "gap")
-            elif _SLEEPS[0] <= what < _SLEEPS[1]:
-                slices.apart(track, cycle, cycle + cycles, STATES[what], "idle", address)
-            elif what in (_EXECUTED, _NOT_TAKEN):
-                slices.executes(track, cycle - unit + 1, cycle + 1, address, id_ or None)
-            else:
-                told = slices.executes(track, cycle, cycle + cycles, address, id_ or None)
-                if told and (what == _TRAPS or cycles >= MIN_CYCLES):
-                    category = "trap" if what == _TRAPS else "stall"
-                    slices.within(track, cycle, cycle + cycles, STATES[what], category, address)
-    slices.close()
+        slices.add(rows)
+    edges.close()
 
 
 def write(trace: Trace, cores: list[int], file: Tracks) -> None:

@@ -7,13 +7,14 @@ A track is a lane. At each moment it is in the state of its innermost slice: a f
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.model import NO_STATE, Cell, Ledger, Precision, Quality, Thread, Transitions, Window
-from headway.views.edges import SliceEdge
+from headway.views.edges import SliceEdges, SliceHead
 
 from .document import Subject
 from .page import MAX_BYTES, room_for_timeline, write_page
@@ -48,6 +49,8 @@ class Stretches:
         self._since: dict[int, int] = {}
         self._states: dict[str, int] = {}
         self._columns = array("q"), array("q"), array("q"), array("q")
+        self._heads: Sequence[SliceHead] = ()
+        self._numbers: list[int] = []
         self._instants: dict[str, list[tuple[int, int]]] = {}
         self._counters = False
 
@@ -55,21 +58,38 @@ class Stretches:
         """Name a track. Must be called before its edges."""
         self._names[track] = name, track if parent is None else parent
 
-    def put(self, edge: SliceEdge) -> None:
-        """Add an edge."""
-        if edge.instant:
-            self._instants.setdefault(edge.name or "", []).append((edge.time, edge.track))
-            return
-        open_ = self._open.setdefault(edge.track, [])
-        if open_ and edge.time > self._since[edge.track]:
-            row = edge.track, self._since[edge.track], edge.time, open_[-1]
-            for column, value in zip(self._columns, row, strict=True):
-                column.append(value)
-        self._since[edge.track] = edge.time
-        if edge.name is not None:
-            open_.append(self._states.setdefault(_state(edge.name, edge.category), len(self._states)))
-        elif open_:
-            open_.pop()
+    def put(self, edges: SliceEdges) -> None:
+        """Add edges."""
+        heads = edges.heads
+        if heads is not self._heads:
+            self._heads, self._numbers = heads, []
+        numbers = self._numbers
+        numbers += [self._number(head) for head in heads[len(numbers) :]]
+        opened, since = self._open, self._since
+        tracks, starts, ends, states = list[int](), list[int](), list[int](), list[int]()
+        for track, time, place in zip(edges.tracks, edges.times, edges.places, strict=True):
+            if place >= 0 and numbers[place] < 0:
+                self._instants.setdefault(heads[place].name, []).append((time, track))
+                continue
+            open_ = opened.get(track)
+            if open_ is None:
+                open_ = opened[track] = []
+            elif open_ and time > since[track]:
+                tracks.append(track)
+                starts.append(since[track])
+                ends.append(time)
+                states.append(open_[-1])
+            since[track] = time
+            if place >= 0:
+                open_.append(numbers[place])
+            elif open_:
+                open_.pop()
+        for column, values in zip(self._columns, (tracks, starts, ends, states), strict=True):
+            column.extend(values)
+
+    def _number(self, head: SliceHead) -> int:
+        """Return the number of the state of a slice; -1 for an instant."""
+        return -1 if head.instant else self._states.setdefault(_state(head.name, head.category), len(self._states))
 
     def counter(self, track: int, name: str, unit: str, parent: int) -> None:
         """Take a counter, which the page does not show."""

@@ -1,11 +1,12 @@
 """The types of the compiled writer in ``_events.pyx``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.views._course import Sink
+from headway.views.edges import SliceHead
 
 NOTES: tuple[str, ...]
 
@@ -18,6 +19,10 @@ class PerfettoEvents:
     def end(self, track: int, time: int) -> None: ...
     def instant(self, track: int, time: int, category: int, name: int, more: bytes = b"") -> None: ...
     def counter(self, track: int, time: int, value: float) -> None: ...
+
+class SliceTracks:
+    def __init__(self, events: PerfettoEvents, fields: Callable[[SliceHead], tuple[int, int, bytes]]) -> None: ...
+    def put(self, tracks: memoryview, times: memoryview, places: memoryview, heads: Sequence[SliceHead]) -> None: ...
 
 class TransitionTracks(Sink):
     def __init__(

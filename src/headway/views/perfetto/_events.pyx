@@ -1,4 +1,4 @@
-"""The writer of Perfetto's frequent packets: begins and ends of slices, instants, counters, rows of transitions.
+"""The writer of Perfetto's frequent packets: begins and ends of slices, instants, counters, rows, blocks of edges.
 
 A trace is a series of TracePackets. All packets of headway belong to one sequence, whose defaults and names `packets`
 writes.
@@ -7,8 +7,10 @@ Source: Perfetto, protos/perfetto/trace/trace_packet.proto, track_event/track_ev
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
 
+from headway.errors import HeadwayError
 from headway.views._course cimport Row, Sink
 from headway.views._output cimport Output
 
@@ -134,13 +136,18 @@ cdef class PerfettoEvents:
 
     def begin(self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, bytes more=b""):
         """Begin a slice. ``more``: further fields of its event, as bytes. If ``name`` is 0, the name is among them."""
+        self.open(track, time, category, name, <const char*>more, len(more))
+
+    cdef int open(
+        self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, const char* more, size_t length
+    ) except -1:
         cdef uint8_t event[64]
         cdef uint8_t* at = begun(event, SLICE_BEGIN, track)
         at = field(at, 3, category)
         if name:
             at = field(at, 10, name)
         self.slices += 1
-        self.put(time, event, at - event, <const char*>more, len(more))
+        return self.put(time, event, at - event, more, length)
 
     def end(self, uint64_t track, uint64_t time):
         """End the innermost slice of a track."""
@@ -152,15 +159,97 @@ cdef class PerfettoEvents:
 
     def instant(self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, bytes more=b""):
         """Write an instant; ``more`` as in `begin`."""
+        self.mark(track, time, category, name, <const char*>more, len(more))
+
+    cdef int mark(
+        self, uint64_t track, uint64_t time, uint32_t category, uint32_t name, const char* more, size_t length
+    ) except -1:
         cdef uint8_t event[64]
         cdef uint8_t* at = named(begun(event, INSTANT, track), category, name)
-        self.put(time, event, at - event, <const char*>more, len(more))
+        return self.put(time, event, at - event, more, length)
 
     def counter(self, uint64_t track, uint64_t time, double value):
         """Set a counter's value from ``time`` on."""
         cdef uint8_t event[64]
         cdef uint8_t* at = fixed64(begun(event, COUNTER, track), 44, &value)
         self.put(time, event, at - event)
+
+
+cdef struct Fields:        # of a head
+    const char* more       # further ones, of bytes that are kept
+    size_t length
+    uint32_t category, name
+    bint known, instant
+
+
+cdef class SliceTracks:
+    """Writes blocks of edges as events.
+
+    ``fields(head)`` returns the interned category and name of a head, and further fields as bytes. If the name is 0, it
+    is among these.
+    """
+
+    cdef PerfettoEvents _events
+    cdef object _fields, _heads
+    cdef list _kept
+    cdef Fields* _known
+    cdef Py_ssize_t _room
+
+    def __init__(self, PerfettoEvents events not None, fields):
+        self._events, self._fields, self._heads, self._kept = events, fields, None, []
+
+    def __dealloc__(self):
+        free(self._known)
+
+    def put(self, const int64_t[::1] tracks, const int64_t[::1] times, const int32_t[::1] places, heads):
+        """Write the next edges (`views.edges.SliceEdges`). Raises HeadwayError for a time that Perfetto cannot hold."""
+        cdef Py_ssize_t i
+        cdef int32_t place
+        cdef Fields* of
+        if not len(tracks) == len(times) == len(places):
+            raise ValueError("tracks, times and places are not of one length")
+        if heads is not self._heads:
+            self._heads, self._kept = heads, []
+            if self._known != NULL:
+                memset(self._known, 0, self._room * sizeof(Fields))
+        self._make_room(len(heads))
+        for i in range(len(tracks)):
+            place = places[i]
+            if times[i] < 0:
+                raise HeadwayError(
+                    f"a time of this trace, {times[i]} ns, is before 0, which Perfetto cannot hold: export a part of it"
+                )
+            if place < 0:
+                self._events.over(tracks[i], times[i])
+                continue
+            if place >= self._room:
+                raise IndexError(place)
+            of = &self._known[place]
+            if not of.known:
+                self._learn(of, heads[place])
+            if of.instant:
+                self._events.mark(tracks[i], times[i], of.category, of.name, of.more, of.length)
+            else:
+                self._events.open(tracks[i], times[i], of.category, of.name, of.more, of.length)
+
+    cdef int _make_room(self, Py_ssize_t count) except -1:
+        cdef Fields* larger
+        cdef Py_ssize_t room = max(2 * self._room, count)
+        if count > self._room:
+            larger = <Fields*>realloc(self._known, room * sizeof(Fields))
+            if larger == NULL:
+                raise MemoryError
+            memset(larger + self._room, 0, (room - self._room) * sizeof(Fields))
+            self._known, self._room = larger, room
+        return 0
+
+    cdef int _learn(self, Fields* of, head) except -1:
+        """Find the fields of a head. This may write the packets of new names, before the first event that has them."""
+        cdef bytes more
+        of.category, of.name, more = self._fields(head)
+        self._kept.append(more)
+        of.more, of.length, of.instant, of.known = <const char*>more, len(more), head.instant, True
+        return 0
 
 
 cdef class TransitionTracks(Sink):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from headway.errors import HeadwayError
-from headway.views.edges import SliceEdge
+from headway.views.edges import SliceEdges, SliceHead
 
+from ._events import SliceTracks
 from .packets import PerfettoTrace, annotated
 from .wire import integer, message, text
 
 __all__ = ["File"]
-
-
-_MAX_KNOWN = 1 << 16
-"""The number of different begins of slices whose fields are kept."""
 
 
 class File:
@@ -23,7 +19,7 @@ class File:
     def __init__(self, stream: BinaryIO) -> None:
         self._trace = PerfettoTrace(stream.write)
         self._events = self._trace.events
-        self._known: dict[tuple[object, ...], tuple[int, int, bytes]] = {}
+        self._tracks = SliceTracks(self._events, self._fields)
         self._address, self._line, self._thread = (self._trace.note(name) for name in ("address", "line", "thread"))
 
     @property
@@ -35,33 +31,21 @@ class File:
         """Describe a track. Must come before its edges."""
         self._trace.track(track, name, parent=parent)
 
-    def put(self, edge: SliceEdge) -> None:
-        """Write an edge. Raises HeadwayError for a time that Perfetto cannot hold."""
-        if not 0 <= edge.time < 1 << 63:
-            raise HeadwayError(f"a time of this trace, {edge.time} ns, is too large for Perfetto: export a part of it")
-        if edge.name is None:
-            self._events.end(edge.track, edge.time)
-            return
-        what = edge.name, edge.category, edge.address, edge.line, edge.thread
-        found = self._known.get(what)
-        if found is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            found = self._known[what] = self._fields(edge, edge.name)
-        write = self._events.instant if edge.instant else self._events.begin
-        write(edge.track, edge.time, *found)
+    def put(self, edges: SliceEdges) -> None:
+        """Write edges. Raises HeadwayError for a time that Perfetto cannot hold."""
+        self._tracks.put(edges.tracks, edges.times, edges.places, edges.heads)
 
-    def _fields(self, edge: SliceEdge, title: str) -> tuple[int, int, bytes]:
+    def _fields(self, head: SliceHead) -> tuple[int, int, bytes]:
         """Return category and name as numbers, and further fields as bytes: what does not depend on track and time."""
-        name = self._trace.name_if_room(title)
-        more = b"" if name else text(23, title)
-        if edge.address is not None:
-            more += message(4, integer(1, self._address), integer(7, edge.address))
-        if edge.line:
-            more += annotated([(self._line, edge.line)])
-        if edge.thread is not None:
-            more += annotated([(self._thread, edge.thread)])
-        return self._trace.category(edge.category), name, more
+        name = self._trace.name_if_room(head.name)
+        more = b"" if name else text(23, head.name)
+        if head.address is not None:
+            more += message(4, integer(1, self._address), integer(7, head.address))
+        if head.line:
+            more += annotated([(self._line, head.line)])
+        if head.thread is not None:
+            more += annotated([(self._thread, head.thread)])
+        return self._trace.category(head.category), name, more
 
     def counter(self, track: int, name: str, unit: str, parent: int) -> None:
         """Describe the track of a counter. Must come before its values."""

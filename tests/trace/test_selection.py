@@ -146,6 +146,26 @@ def test_the_commands_select_and_disassemble(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("style", ["csv", "json"])
+def test_where_nothing_is_selected_one_sentence_says_what_there_is(tmp_path: Path, style: str) -> None:
+    path = write(tmp_path / "capture", frames([(0x10, switching(3, 12)[0])]), etm=CONTEXTS)
+    for words, says in (
+        (("--thread", 5), "has no instruction of thread 5; it has the threads 100, 101, 102"),
+        (("--from", 1, "--to", 2), "has no instruction from 1 to 2; it has the times from 13772 to"),
+        (("--to", 1), "has no instruction before 1; it has the times from 13772 to"),
+        (
+            ("--thread", 5, "--from", 1),
+            "has no instruction of thread 5 from 1 on; it has the threads 100, 101, 102 and",
+        ),
+    ):
+        done = headway("trace", "decode", path, *words, "--format", style)
+        assert done.returncode == 0
+        assert says in done.stderr
+    assert "has no instruction" not in headway("trace", "decode", path, "--format", style).stderr
+    assert "has no instruction" not in headway("trace", "decode", path, "--thread", 101, "--format", style).stderr
+
+
 def test_the_turns_of_threads_and_what_they_executed_last(tmp_path: Path) -> None:
     stream, turns = switching(4, 30)
     one = captured(tmp_path, stream, etm=CONTEXTS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.progress_bar import progress_bar
+from headway.cli.selection_note import There, lines_or_note, rows_or_note
 from headway.errors import HeadwayError
 from headway.views.rows import print_lines, print_rows
 
@@ -84,9 +86,10 @@ def decode(path: str, images: Sequence[str], wanted: Wanted, style: str) -> None
     chosen, left_out = _selected(path, streams, wanted)
     columns = (*CSV_COLUMNS, "instruction") if wanted.disassemble else CSV_COLUMNS
     texts = _texts(streams, wanted)
+    there = partial(_there, streams, wanted)
     if style == "csv":
         parts = (stream.csv(selection, texts.get(stream.id)) for stream, selection in chosen)
-        print_lines(columns, chain.from_iterable(parts))
+        print_lines(columns, lines_or_note(chain.from_iterable(parts), path, wanted, there))
         _tell(capture, left_out)
         return
     rows = (
@@ -95,7 +98,15 @@ def decode(path: str, images: Sequence[str], wanted: Wanted, style: str) -> None
         for record in stream.records(selection)
         if isinstance(record, Instruction | Gap)
     )
-    _write(capture, columns, rows, style, left_out)
+    _write(capture, columns, rows_or_note(rows, path, wanted, there), style, left_out)
+
+
+def _there(streams: Sequence[Stream], wanted: Wanted) -> There:
+    """Return the threads and times of which there is something, as far as they are selected."""
+    threads = {one for stream in streams for block in stream.blocks() for one in block.contexts()}
+    spans = [found.span for _, found in _fits(streams) if found.span is not None] if wanted.timed else []
+    times = (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+    return There(threads, times)
 
 
 def _selected(

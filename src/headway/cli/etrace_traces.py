@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.selection_note import There, lines_or_note, rows_or_note
 from headway.errors import HeadwayError
 from headway.views.rows import print_lines, print_rows
 
@@ -91,10 +93,23 @@ def decode(path: str, images: Sequence[str], wanted: Wanted, style: str, *, stal
         trace.check_threads()
     text = text_of_trace(trace) if wanted.disassemble else None
     columns = COLUMNS if text is None else (*COLUMNS, "instruction")
+    there = partial(_there, trace, wanted.streams)
     if style == "csv":
-        print_lines(columns, trace.csv(wanted.streams, traps=stalls, wanted=wanted, text=text))
+        lines = trace.csv(wanted.streams, traps=stalls, wanted=wanted, text=text)
+        print_lines(columns, lines_or_note(lines, path, wanted, there))
         return
-    print_rows(columns, _rows(trace, wanted.streams, stalls, wanted, text), style)
+    rows = _rows(trace, wanted.streams, stalls, wanted, text)
+    print_rows(columns, rows_or_note(rows, path, wanted, there), style)
+
+
+def _there(trace: EtraceTrace, ids: Sequence[int]) -> There:
+    """Return the threads and times of which there is something."""
+    threads, times = set[int](), list[int]()
+    for rows, _ in trace.blocks(ids):
+        threads.update(rows.contexts())
+        times = [*times, *(rows.times() or ())]
+        times = [min(times), max(times)] if times else []
+    return There(threads, (times[0], times[1]) if times else None)
 
 
 def text_of_trace(trace: EtraceTrace) -> Callable[[int], str]:

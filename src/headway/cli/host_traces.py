@@ -6,11 +6,13 @@ A stream is a thread, where perf recorded which thread a processor had; otherwis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.selection_note import There, lines_or_note, rows_or_note
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.views.rows import print_lines, print_rows
@@ -88,9 +90,10 @@ def decode(
     from headway.trace.records import Instruction, place_of
 
     capture, streams = _open(path, images, (*wanted.streams, *wanted.threads))
+    there = partial(_there, streams, wanted)
     if style == "csv" and not wanted.disassemble:
         parts = (csv_lines(stream, wanted.begin, wanted.end) for stream in streams)
-        print_lines(COLUMNS, chain.from_iterable(parts))
+        print_lines(COLUMNS, lines_or_note(chain.from_iterable(parts), path, wanted, there))
         _close(capture)
         return
     engine = Disassembler(capture.isa) if wanted.disassemble else None
@@ -107,8 +110,17 @@ def decode(
         for stream in streams
         for record, memory in _records(stream, wanted.begin, wanted.end)
     )
-    print_rows((*COLUMNS, "instruction") if wanted.disassemble else COLUMNS, rows, style)
+    columns = (*COLUMNS, "instruction") if wanted.disassemble else COLUMNS
+    print_rows(columns, rows_or_note(rows, path, wanted, there), style)
     _close(capture)
+
+
+def _there(streams: Sequence[HostStream], wanted: Wanted) -> There:
+    """Return the threads that were chosen, and the times of which there is something."""
+    fits = _fits(streams) if wanted.timed else []
+    spans = [found.span for _, found in fits if found.span is not None]
+    times = (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+    return There([stream.thread for stream in streams if stream.thread is not None], times)
 
 
 def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.selection_note import There, lines_or_note, rows_or_note
 from headway.errors import HeadwayError
 from headway.views.rows import print_lines, print_rows
 
@@ -107,9 +109,10 @@ def decode(path: str, images: Sequence[str], wanted: Wanted, style: str, *, stal
     trace.check_threads(wanted.threads)
     text = text_of(trace.program) if wanted.disassemble else None
     columns = COLUMNS if text is None else (*COLUMNS, "instruction")
+    there = partial(_there, trace, cores, wanted)
     if style == "csv":
         parts = (trace.csv(core, stalls=stalls, wanted=wanted, text=text) for core in cores)
-        print_lines(columns, chain.from_iterable(parts))
+        print_lines(columns, lines_or_note(chain.from_iterable(parts), path, wanted, there))
         return
     rows = (
         (*_row(trace, core, rows, number), *_text(text, rows, number))
@@ -117,7 +120,15 @@ def decode(path: str, images: Sequence[str], wanted: Wanted, style: str, *, stal
         for rows in trace.rows(core, stalls=stalls, wanted=wanted)
         for number in range(len(rows))
     )
-    print_rows(columns, rows, style)
+    print_rows(columns, rows_or_note(rows, path, wanted, there), style)
+
+
+def _there(trace: Trace, cores: Sequence[int], wanted: Wanted) -> There:
+    """Return the threads of these cores, and the ticks of which there is something."""
+    threads = [core * trace.shape.threads + number for core in cores for number in range(trace.shape.threads)]
+    clocks = [trace.clock(core) for core in cores] if wanted.timed else []
+    times = (min(one.changes[0].tick for one in clocks), max(one.tick(one.end) for one in clocks)) if clocks else None
+    return There(threads, times)
 
 
 def text_of(program: TracedProgram | None, *, wide: bool = False) -> Callable[[int], str]:

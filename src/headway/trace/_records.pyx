@@ -110,6 +110,18 @@ cdef class Records:
                     totals.unread += r.end - r.index
         return None
 
+    def contexts(self):
+        """Return the threads of the instructions, a set; empty if they are not traced."""
+        cdef Py_ssize_t i
+        cdef uint32_t last = 0
+        cdef bint any = False
+        found = set()
+        for i in range(self.size if self.threads else 0):
+            if self.data[i].sort == INSTRUCTION and not (any and self.data[i].thread == last):
+                any, last = True, self.data[i].thread
+                found.add(last)
+        return found
+
     def reaches(self, int64_t epoch, uint64_t end):
         """Return (epoch, begin, end) of the cycles that instructions and gaps reach, for each epoch in turn.
 

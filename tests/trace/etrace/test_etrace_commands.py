@@ -106,6 +106,19 @@ def test_a_part_of_it_and_its_instructions_as_text(traces: dict[str, Path]) -> N
     assert not [row for row in rows(traces["etrace"], "--thread", 77) if row["address"]]
 
 
+def test_where_nothing_is_selected_one_sentence_says_what_there_is(traces: dict[str, Path]) -> None:
+    for words, says in (
+        (("--thread", 77), "has no instruction of thread 77; it has the threads 0"),
+        (("--to", 1), "has no instruction before 1; it has the times from "),
+    ):
+        for style in ("csv", "json"):
+            done = run("trace", "decode", traces["etrace"], "--image", "sort", "--format", style, *words)
+            assert done.returncode == 0
+            assert says in done.stderr
+    done = run("trace", "decode", traces["threads"], "--image", "sort", "--from", 1 << 40)
+    assert "; it has the times from " in done.stderr
+
+
 def test_a_trace_beside_a_recording(tmp_path: Path) -> None:
     trace, recording = tmp_path / "s.hwt", tmp_path / "s.hw"
     done = run("machine", "run", "sleepers", "-q", "--trace", trace, "--trace-format", "etrace", "-o", recording)

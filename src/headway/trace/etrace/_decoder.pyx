@@ -218,6 +218,18 @@ cdef class EtraceRows:
             if 0 <= self.data[i].time <= time:
                 found[self.data[i].source] = self[i]
 
+    def contexts(self):
+        """Return the contexts of the instructions, a set."""
+        cdef Py_ssize_t i
+        cdef uint64_t last = 0
+        cdef bint any = False
+        found = set()
+        for i in range(self.size):
+            if self.data[i].what < UNKNOWN and not (any and self.data[i].context == last):
+                any, last = True, self.data[i].context
+                found.add(last)
+        return found
+
     def times(self):
         """Return the earliest and the latest time; None: no row has one."""
         cdef Py_ssize_t i

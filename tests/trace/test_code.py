@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from headway.trace import code
 
 
-@settings(max_examples=2000)
-@given(st.sampled_from((0, 1, 4)), st.integers(0, (1 << 32) - 1))
-def test_what_is_plainly_plain_is_plain_to_the_disassembler(isa: int, word: int) -> None:
+def check_plain(isa: int, word: int) -> None:
+    """That the disassembler says the same of an instruction, if it plainly is a plain one."""
     found = code.plain(word, isa)
     if found is None:
         return
@@ -20,9 +19,27 @@ def test_what_is_plainly_plain_is_plain_to_the_disassembler(isa: int, word: int)
         assert code.Code(lambda address, size: word.to_bytes(4, "little")).look(0x8000, isa) == found
 
 
+@settings(max_examples=2000)
+@given(st.sampled_from((0, 1, 4)), st.integers(0, (1 << 32) - 1))
+def test_what_is_plainly_plain_is_plain_to_the_disassembler(isa: int, word: int) -> None:
+    check_plain(isa, word)
+
+
+@settings(max_examples=2000)
+@given(st.integers(0xE800, 0xFFFF), st.integers(0, 0xFFFF))
+def test_what_is_plainly_plain_in_32_bits_of_t32_is_so_to_the_disassembler(first: int, second: int) -> None:
+    check_plain(1, second << 16 | first)
+
+
 @pytest.mark.parametrize(
     ("isa", "word"),
     [
+        (1, 0x8000E8BD),  # pop.w {pc}
+        (1, 0xF000F8D0),  # ldr.w pc, [r0]
+        (1, 0xF000E8D0),  # tbb
+        (1, 0x0F00EBB0),  # cmp.w, which names the PC as its result
+        (1, 0xC001F00F),  # le
+        (1, 0xF800F000),  # bl
         (0, 0xEA000000),  # b
         (0, 0xE12FFF1E),  # bx lr
         (0, 0xE8BD8000),  # pop {pc}

@@ -29,7 +29,7 @@ DEF UNKNOWN = 128  # the index for bytes of unknown source, after all the IDs
 DEF BLOCK = 512    # bytes that a DSTREAM unit stores at a time
 DEF FOOTER = 8     # bytes at the end of a block that are not trace
 DEF ANY = -1
-DEF MARKS = 0x0001000100010001  # bit 0 of the even bytes among eight
+DEF MARKS = 0x0001000100010001  # bit 0 of the even bytes among eight; without a cast it is an object of Python
 
 cdef struct Piece:         # what one stream gets of some frames
     uint8_t* data
@@ -158,7 +158,7 @@ cdef class Deformatter:
                         self.first = current
                     piece = &pieces[current]
                     if current == UNKNOWN or only != ANY and only != current:
-                        if not i and not halves[0] & MARKS and not halves[1] & MARKS:
+                        if not i and not halves[0] & <uint64_t>MARKS and not halves[1] & <uint64_t>MARKS:
                             piece.used += 15
                             break
                         piece.used += 1
@@ -175,7 +175,7 @@ cdef class Deformatter:
                             piece.places[piece.placed] = self.offsets[current] + piece.used
                             piece.places[piece.placed + 1] = self.position + frame
                             piece.placed += 2
-                        if not i and not halves[0] & MARKS and not halves[1] & MARKS:
+                        if not i and not halves[0] & <uint64_t>MARKS and not halves[1] & <uint64_t>MARKS:
                             # All of the frame is data of one source.
                             memcpy(piece.data + piece.used, raw + frame, 15)
                             for k in range(8 if low else 0):
@@ -221,13 +221,19 @@ cdef class StreamPlaces:
     def add(self, pairs not None):
         """Add pairs (byte of the stream, byte of the buffer), flattened into one array and ascending."""
         cdef const uint64_t[::1] numbers = pairs
-        cdef Py_ssize_t i
-        for i in range(0, numbers.shape[0] - 1, 2):
-            self.seen += 1
-            if self.seen % self.every:
-                continue
-            self.offsets.append(numbers[i])
-            self.positions.append(numbers[i + 1])
+        cdef size_t i, skipped, count = numbers.shape[0] // 2
+        i = 0
+        while i < count:
+            # The next place that is kept is the one with which the number of those seen is a multiple.
+            skipped = self.every - 1 - self.seen % self.every
+            if skipped >= count - i:
+                self.seen += count - i
+                return
+            self.seen += skipped + 1
+            i += skipped
+            self.offsets.append(numbers[2 * i])
+            self.positions.append(numbers[2 * i + 1])
+            i += 1
             if len(self.offsets) > self.most:
                 self.offsets, self.positions = self.offsets[::2], self.positions[::2]
                 self.every *= 2
@@ -292,7 +298,7 @@ cdef class Probe:
             byte = at[i]
             if self.position % BLOCK < BLOCK - FOOTER:
                 self.recent = self.recent << 8 | byte
-                if self.recent == 0xFFFFFF7F:  # a full synchronisation packet, before a frame
+                if self.recent == <uint32_t>0xFFFFFF7F:  # a full synchronisation packet, before a frame
                     # Its first half may have been kept as if it were the begin of a frame.
                     if self.filled > 2 or self.filled and self.recent_half() != 0xFFFF:
                         found += self.deformatter.lost(self.began)

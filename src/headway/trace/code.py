@@ -157,6 +157,8 @@ def plain(word: int, isa: int) -> tuple[int, int, bool, int, int, int] | None:
     """
     if isa == _A64:  # data processing, loads and stores
         return (4, PLAIN, False, 0, 0, 0) if word >> 25 & 15 in _PLAIN64 else None
+    if isa == _THUMB and word >> 11 & 31 > 28:
+        return (4, PLAIN, False, 0, 0, 0) if _plainly_wide(word & 0xFFFF, word >> 16) else None
     if isa == _THUMB:  # 16 bits that name only low registers, and PUSH
         top = word >> 10 & 63
         return (2, PLAIN, False, 0, 0, 0) if top < 17 or 18 <= top < 44 or top == 45 or 48 <= top < 52 else None
@@ -170,6 +172,25 @@ def plain(word: int, isa: int) -> tuple[int, int, bool, int, int, int] | None:
     else:  # loads and stores of several
         certain = kind == 4 and base < 15 and not word >> 22 & 1 and not (word >> 20 & 1 and word >> 15 & 1)
     return (4, PLAIN, word >> 28 < 14, 0, 0, 0) if certain else None
+
+
+def _plainly_wide(first: int, second: int) -> bool:
+    """Return whether an instruction of T32 with 32 bits, given as two halves, plainly is a plain one."""
+    space = first >> 9
+    if space in (0b1111000, 0b1111001, 0b1111010, 0b1111011):  # data processing with an immediate value
+        return not second >> 15 and second >> 8 & 15 != 15
+    if space == 0b1110101:  # data processing with registers
+        return second >> 8 & 15 != 15
+    if space == 0b1111101:  # the same, and multiplication, which may have two results
+        return second >> 8 & 15 != 15 and second >> 12 != 15
+    if space == 0b1111100:  # loads and stores of one register; of vectors not with an address of the PC
+        return second >> 12 != 15 and not (first >> 8 & 1 and first & 15 == 15)
+    if space != 0b1110100 or first & 15 == 15:  # an address of the PC may change the PC
+        return False
+    if not first >> 6 & 1:  # of several registers, without the PC; not those for exceptions
+        return first >> 7 & 3 in (1, 2) and not second >> 15
+    # Of two registers; not the exclusive ones, and TBB.
+    return bool(first >> 5 & 9) and second >> 12 != 15 and second >> 8 & 15 != 15
 
 
 def _newer(address: int, word: int) -> tuple[int, int, bool, int, int, int]:

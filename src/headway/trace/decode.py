@@ -64,6 +64,7 @@ _NAMED = 12
 """The most things that are named as left out; further ones are counted."""
 _SESSION = 8
 """The lowest bit of a session's number in the ID of a stream."""
+_STATES = [why.state for why in Why]
 
 
 def _shown(name: str) -> str:
@@ -248,8 +249,8 @@ class Stream:
 
     def gap_state(self, why: int, start: int, end: int) -> str:
         """Return the name of the state of a gap, with its bytes of the buffer, from its bytes of the stream."""
-        first, last = self.places.span(start, end)
-        return f"{Why(why).state}[{first}:{last}]"
+        first, last = self._reader.places.span(start, end)
+        return f"{_STATES[why]}[{first}:{last}]"
 
     def timestamps(self) -> Iterator[Timestamp]:
         """Yield the times of the common clock. Raises HeadwayError if there is no image."""

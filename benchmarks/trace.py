@@ -19,16 +19,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from headway.trace._coresight import Deformatter
 from headway.trace._flow import Flow
 from headway.trace.decode import Capture, Stream
+from headway.trace.packets import PacketKind
 
 from .common import heading, load, table
 from .trace_damage import tc2_capture
 
 ROUNDS = 5
+REPEATED = 1500
 
 
 def _pieces(data: bytes, ids: Iterable[int]) -> dict[int, list[bytes | int]]:
@@ -60,12 +63,31 @@ def _best(work: Callable[[], None]) -> float:
     return min(seconds)
 
 
-def _speed(stream: Stream, buffer: bytes, data: bytes) -> None:
-    # Repeat from the first A-sync on. Where the trace begins again, tracing has been off.
+def _lap(data: bytes) -> bytes:
+    """Return a stream of ETMv3 as it can be repeated: where it begins again, tracing has been off."""
     begin = data.index(bytes(5) + b"\x80")
     first = data.index(b"\x08\x01", begin)
-    lap = data[begin : begin + 6] + b"\x70\x01\x21" + data[first + 2 :]
-    chunk, many, frames = 1 << 16, lap * 1000, buffer * 300
+    return data[begin : begin + 6] + b"\x70\x01\x21" + data[first + 2 :]
+
+
+def _without_seams(stream: Stream, data: bytes, tc2: Path, folder: Path) -> None:
+    """Make a capture of one stream of TC2, repeated. Its time does not go back, as timestamps are taken out."""
+    shutil.copytree(tc2, folder, copy_function=shutil.copyfile)
+    lap = _lap(data)
+    parser = stream.setting.parser()
+    packets = [*parser.feed(lap), *parser.finish()]
+    stamps = [one for one in packets if one.kind == PacketKind.TIMESTAMP]
+    for one in reversed(stamps):
+        lap = lap[: one.offset] + lap[one.offset + one.size :]
+    (folder / "cstrace.bin").write_bytes(lap * REPEATED)
+    (folder / "trace.ini").write_text(
+        "[trace_buffers]\nbuffers=buffer0\n\n[buffer0]\nname=ETB_0\nfile=cstrace.bin\nformat=source_data\n\n"
+        "[source_buffers]\nETM_0=ETB_0\n\n[core_trace_sources]\ncpu_0=ETM_0\n"
+    )
+
+
+def _speed(stream: Stream, buffer: bytes, data: bytes) -> None:
+    chunk, many, frames = 1 << 16, _lap(data) * 1000, buffer * 300
 
     def deformat() -> None:
         deformatter = Deformatter()
@@ -118,18 +140,25 @@ def _spent(command: Sequence[str]) -> float:
     return min(found)
 
 
-def _commands(tc2: Path) -> None:
+def _repeat(source: Path, buffer: str, times: int, folder: Path) -> None:
+    """Make a capture of one whose buffer is repeated."""
+    shutil.copytree(source, folder, copy_function=shutil.copyfile)
+    (folder / buffer).write_bytes((source / buffer).read_bytes() * times)
+
+
+def _commands(tc2: Path, without_seams: Callable[[Path], None]) -> None:
     """Print what a user sees: instructions a second of each command, beside OpenCSD's library in the same run."""
-    places, lister = os.environ.get("HEADWAY_OPENCSD"), shutil.which("trc_pkt_lister")
+    places, lister = Path(os.environ.get("HEADWAY_OPENCSD") or "/nonexistent"), shutil.which("trc_pkt_lister")
+    captures: list[tuple[str, str, Callable[[Path], None]]] = [("ETMv3, no seams", "cstrace.bin", without_seams)]
+    for protocol, name, buffer, times in CAPTURES:
+        source = places / name if name else tc2
+        if source.is_dir():
+            captures.append((protocol, buffer, partial(_repeat, source, buffer, times)))
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        for protocol, name, buffer, times in CAPTURES:
-            source = Path(places or "/nonexistent") / name if name else tc2
-            if not source.is_dir():
-                continue
+        for protocol, buffer, make in captures:
             folder = Path(scratch) / "capture"
-            shutil.copytree(source, folder, copy_function=shutil.copyfile)
-            (folder / buffer).write_bytes((source / buffer).read_bytes() * times)
+            make(folder)
             streams = [one for one in Capture.open(str(folder)).streams.values() if one.image.spans]
             count = sum(one.totals()[1].instructions for one in streams)
 
@@ -205,7 +234,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     data = b"".join(piece for piece in _pieces(buffer, [0x10])[0x10] if isinstance(piece, bytes))
     _speed(stream, buffer, data)
     print()
-    _commands(folder)
+    _commands(folder, partial(_without_seams, stream, data, folder))
     if chosen.speed:
         return
     print()

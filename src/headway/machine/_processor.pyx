@@ -279,7 +279,10 @@ cdef class MachineProcessor:
             value = <uint32_t>i
             for k in range(8):
                 value = value >> 1 ^ (0xEDB88320u if value & 1 else 0)
-            m.crc[i] = value
+            m.crc[0][i] = value
+        for i in range(256):
+            for k in range(1, 4):
+                m.crc[k][i] = m.crc[k - 1][i] >> 8 ^ m.crc[0][m.crc[k - 1][i] & 0xFF]
         for k in range(m.cores_count):
             c = &m.cores[k]
             c.unit.exists = 1

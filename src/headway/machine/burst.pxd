@@ -15,9 +15,26 @@ from .architecture cimport *
 from .code cimport PAGE, decode, forget_code, forget_tcm
 from .compute cimport TAKEN_BIT, compute, loaded, size_of
 from .memory cimport has_page, place_of, ram_line, use_line
-from .structures cimport Core, Decoded, Hart, Machine, Traced
-from .trace cimport TRACED, TRACE_WANTED, doing_of, watch_gap, watch_retired
+from .structures cimport Core, Decoded, Hart, Machine
+from .trace cimport TRACED, TRACE_WANTED, doing_of, trace_cycles, trace_gap, trace_retired
 from .turns cimport next_turn
+
+
+ctypedef struct NoTrace:
+    uint8_t nothing
+
+ctypedef struct CycleTrace:
+    uint8_t nothing
+
+ctypedef struct OtherTrace:
+    # ^ A trace without cycles, or of E-Trace.
+    uint8_t nothing
+
+ctypedef fused Trace:
+    # ^ The kind of a hart's trace. Only the type counts: the compiler makes a loop for each.
+    NoTrace
+    CycleTrace
+    OtherTrace
 
 
 cdef inline bint is_usual(Core* c, Hart* h) noexcept nogil:
@@ -28,11 +45,6 @@ cdef inline bint is_usual(Core* c, Hart* h) noexcept nogil:
         if c.unit.matching or c.unit.window or c.unit.left <= 0 or h.traced.due:
             return False
     return not (h.guarded | h.served[0] | h.served_fetch | h.translated[0])
-
-
-cdef inline bint is_still_usual(Core* c, Hart* h) noexcept nogil:
-    """Return whether a usual hart that is traced still is one: its trace is what a usual turn can change of that."""
-    return h.traced.on and c.unit.left > 0 and not h.traced.due
 
 
 cdef inline bint hits_code(Machine* m, Core* c, Hart* h, uint32_t address, int64_t now) noexcept nogil:
@@ -138,7 +150,7 @@ cdef inline Decoded* usual_fetch(
     d = &code[0][(pc & (PAGE - 1)) >> 1]
     if not LUI <= d.operation <= FENCE or d.range != h.range and not h.latch:
         return NULL
-    if d.crosses:
+    if unlikely(d.crosses != 0):
         if pc + 2 - RAM < m.ram_size and not hits_code(m, c, h, pc + 2, now):
             return NULL
         fetched[0] = ((pc + 2) >> shift) + 1
@@ -150,8 +162,8 @@ cdef inline int64_t usable_at(Hart* h, Decoded* d) noexcept nogil:
     return max(h.usable[d.rs1], h.usable[d.rs2], h.usable[d.rd])
 
 
-cdef inline void charge(Machine* m, Core* c, Hart* h, int64_t free, int64_t ready, int reason, int64_t begin) noexcept nogil:
-    """Charge the cycles since the hart's last turn: see charge_gap."""
+cdef inline void charge(Machine* m, Core* c, Hart* h, int64_t free, int64_t ready, int reason, int64_t begin, bint traced) noexcept nogil:
+    """Charge the cycles since the hart's last turn, and trace them: see charge_gap."""
     cdef int64_t own = begin
     if not m.strict:
         own = min(max(ready, free), begin)
@@ -159,27 +171,15 @@ cdef inline void charge(Machine* m, Core* c, Hart* h, int64_t free, int64_t read
     elif not reason:
         reason = SLOT
     h.lost[reason] += own - free
-    if unlikely(h.attention != 0):
-        watch_gap(m, c, h, free, own - free, doing_of(reason))
-        watch_gap(m, c, h, own, begin - own, SLOT)
+    if traced:
+        trace_gap(m, c, h, free, own - free, doing_of(reason))
+        if not m.strict:
+            trace_gap(m, c, h, own, begin - own, SLOT)
 
 
 cdef inline int64_t in_units(Machine* m, int64_t cycles) noexcept nogil:
     """Return for how many cycles a hart is charged that is held for these."""
     return cycles if m.unit == 1 else m.unit if cycles <= m.unit else (cycles + m.unit - 1) // m.unit * m.unit
-
-
-cdef inline void usual_watch(Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next) noexcept nogil:
-    """Trace an instruction that has been retired."""
-    cdef Traced* t = &h.traced
-    cdef int operation = d.operation
-    h.cost = cost
-    if cost == 1 and not t.stalled and t.executed < 15 and c.unit.cycle_accurate:
-        # One more E atom, as `watch_retired` does.
-        if operation < JAL or operation > BGEU or (operation >= BEQ and next & TAKEN_BIT):
-            t.executed += 1
-            return
-    watch_retired(m, c, h, d, pc, next & ~TAKEN_BIT, next & TAKEN_BIT)
 
 
 cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
@@ -190,7 +190,7 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     cdef Decoded* d
     cdef int operation
     if begin != h.free:
-        charge(m, c, h, h.free, h.ready, h.reason, begin)
+        charge(m, c, h, h.free, h.ready, h.reason, begin, unlikely(h.attention != 0))
         h.free = begin
         if unlikely(h.attention != 0) and not is_usual(c, h):
             return False
@@ -223,7 +223,7 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
                 cost = m.divide
     h.instret += 1
     if unlikely(h.attention != 0):
-        usual_watch(m, c, h, d, cost, pc, next)
+        trace_retired(m, c, h, d, cost, pc, next & ~TAKEN_BIT, next & TAKEN_BIT)
     h.free = begin + in_units(m, cost)
     h.ready = cycle + cost
     h.reason = GOING
@@ -247,8 +247,11 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     return True
 
 
-cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexcept nogil:
-    """Take turns of a usual hart before cycle `limit`, and choose the next: the same as `usual_turn`, many times."""
+cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit, Trace trace) noexcept nogil:
+    """Take turns of a usual hart before cycle `limit`, and choose the next: the same as `usual_turn`, many times.
+
+    It is compiled for each kind of trace, so that the loop of a hart that is not traced has nothing of it.
+    """
     cdef int64_t cycle = c.next_cycle, to_tick = c.clock.tick - c.clock.cycle, unit = m.unit, tried = -1
     cdef int64_t begin, at, free = h.free, ready = h.ready, due = h.due
     cdef int32_t reason = h.reason, cost, late
@@ -257,17 +260,19 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexce
     cdef Decoded* code = h.code
     cdef Decoded* d
     cdef int operation
-    cdef bint watched = h.attention != 0
     while cycle < limit:
         begin = cycle + 1 - unit
-        if watched:
+        if Trace is not NoTrace:
             c.cycle = cycle
+        if Trace is OtherTrace:
             m.now = cycle + to_tick
         if begin != free:
-            charge(m, c, h, free, ready, reason, begin)
+            charge(m, c, h, free, ready, reason, begin, Trace is not NoTrace)
             free = begin
-        if watched and not is_still_usual(c, h):
-            break
+        if Trace is not NoTrace:
+            # Its trace is what a usual turn can change of what is usual.
+            if not h.traced.on or c.unit.left <= 0:
+                break
         d = usual_fetch(m, c, h, pc, cycle + to_tick, &fetched, &page, &code)
         if d == NULL:
             break
@@ -299,9 +304,10 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexce
                 elif operation <= REMU:
                     cost = m.divide
         h.instret += 1
-        if watched:
-            h.free = free
-            usual_watch(m, c, h, d, cost, pc, next)
+        if Trace is CycleTrace:
+            trace_cycles(m, c, h, d, cost, pc, next & ~TAKEN_BIT, next & TAKEN_BIT)
+        elif Trace is OtherTrace:
+            trace_retired(m, c, h, d, cost, pc, next & ~TAKEN_BIT, next & TAKEN_BIT)
         free = begin + in_units(m, cost)
         ready = cycle + cost
         reason = GOING
@@ -344,6 +350,18 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexce
     return cycle < limit
 
 
+cdef inline bint go_on_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexcept nogil:
+    """Take turns of a usual hart before cycle `limit`, in the loop for its kind of trace."""
+    cdef NoTrace none
+    cdef CycleTrace cycles
+    cdef OtherTrace other
+    if not h.attention:
+        return burst_alone(m, c, h, limit, none)
+    if c.unit.cycle_accurate:
+        return burst_alone(m, c, h, limit, cycles)
+    return burst_alone(m, c, h, limit, other)
+
+
 cdef inline int64_t alone_until(Core* c, Hart* h, int64_t limit) noexcept nogil:
     """Return the cycle before `limit` up to which no other hart of the core can issue."""
     cdef int i
@@ -382,7 +400,7 @@ cdef inline bint burst(Machine* m, Core* c, int64_t until) noexcept nogil:
         return True
     limit = alone_until(c, h, c.clock.cycle + (until - c.clock.tick))
     if limit > c.next_cycle + m.unit:
-        return not is_usual(c, h) or burst_alone(m, c, h, limit) and c.next < until
+        return not is_usual(c, h) or go_on_alone(m, c, h, limit) and c.next < until
     while c.next < until:
         m.now = c.next
         if not take_usual_turn(m, c):

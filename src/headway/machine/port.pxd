@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport realloc
+from libc.string cimport memcpy
 
 from .structures cimport Core, Hart, Machine, TraceUnit
 
@@ -34,6 +35,17 @@ cdef inline void keep_byte(TraceUnit* u, uint8_t byte) noexcept nogil:
         u.after -= 1
     u.bytes[u.written % u.ring] = byte
     u.written += 1
+
+
+cdef inline void keep_bytes(TraceUnit* u, uint8_t* bytes, int count) noexcept nogil:
+    """Take bytes that have left the port, for which there is room."""
+    cdef int i
+    if u.ring:
+        for i in range(count):
+            keep_byte(u, bytes[i])
+    else:
+        memcpy(u.bytes + u.size, bytes, count)
+        u.size += count
 
 
 cdef inline bint fits(Core* c, int64_t bytes) noexcept nogil:

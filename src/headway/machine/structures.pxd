@@ -706,8 +706,8 @@ ctypedef struct Machine:
     Loaded loaded[16]
     # ^ The program as it was loaded, if there is a trace unit; MAX_LOADED entries.
     int32_t loaded_count
-    uint32_t crc[256]
-    # ^ The table of CRC-32.
+    uint32_t crc[4][256]
+    # ^ Tables of CRC-32: of a byte, and of one that is followed by one to three others.
     int64_t lost_threads
     int64_t lost_wakes
     Cell nowhere

@@ -15,7 +15,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from .architecture cimport *
 from .etrace cimport encode_retired, encode_trap, stop_encoder, watch_encoder_turn
-from .port cimport fill, fits, have_room, id_of, keep_byte
+from .port cimport fill, fits, have_room, id_of, keep_bytes
 from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
 
 cdef enum:  # Attention
@@ -56,18 +56,57 @@ cdef enum:
     VOUCHED = 256
     # ^ Bytes between two checks.
     MAX_LOADED = 16
+    MOST_STALLED = (1 << 28) - 1
+    # ^ Cycles that a packet can tell.
 
 
 # --- bytes ---
 
-cdef inline void out_byte(Machine* m, TraceUnit* u, uint8_t byte) noexcept nogil:
-    u.check = m.crc[(u.check ^ byte) & 0xFF] ^ (u.check >> 8)
-    u.parity[u.column] ^= byte
-    u.column += 1
-    if u.column == COLUMNS:
-        u.column = 0
-    u.length += 1
-    keep_byte(u, byte)
+cdef inline uint32_t crc_of(Machine* m, uint32_t check, uint8_t* bytes, int count) noexcept nogil:
+    """Return a CRC-32, not complemented, with these bytes added: four at a time, each from a table of its own."""
+    cdef uint32_t word
+    while count >= 4:
+        memcpy(&word, bytes, 4)
+        check ^= word
+        check = m.crc[3][check & 0xFF] ^ m.crc[2][check >> 8 & 0xFF] ^ m.crc[1][check >> 16 & 0xFF] ^ m.crc[0][check >> 24]
+        bytes += 4
+        count -= 4
+    while count:
+        check = m.crc[0][(check ^ bytes[0]) & 0xFF] ^ (check >> 8)
+        bytes += 1
+        count -= 1
+    return check
+
+
+cdef inline void add_parity(uint8_t* parity, uint8_t* bytes, int count) noexcept nogil:
+    """Add bytes to as many columns of the parity."""
+    cdef uint64_t word, sum_
+    while count >= 8:
+        memcpy(&word, bytes, 8)
+        memcpy(&sum_, parity, 8)
+        sum_ ^= word
+        memcpy(parity, &sum_, 8)
+        bytes += 8
+        parity += 8
+        count -= 8
+    while count:
+        count -= 1
+        parity[count] ^= bytes[count]
+
+
+cdef inline void check_bytes(Machine* m, TraceUnit* u, uint8_t* bytes, int count) noexcept nogil:
+    """Add bytes of a segment to its check, its length and its parity."""
+    cdef int some
+    u.check = crc_of(m, u.check, bytes, count)
+    u.length += <uint32_t>count
+    while count:
+        some = min(count, COLUMNS - <int>u.column)
+        add_parity(u.parity + u.column, bytes, some)
+        u.column += <uint32_t>some
+        if u.column == COLUMNS:
+            u.column = 0
+        bytes += some
+        count -= some
 
 
 cdef inline int put_varint(uint8_t* at, uint64_t value) noexcept nogil:
@@ -101,10 +140,9 @@ cdef inline int put_clock(Core* c, uint8_t* at, int64_t cycle, int64_t tick, bin
 
 
 cdef inline void send(Machine* m, TraceUnit* u, uint8_t* bytes, int count) noexcept nogil:
-    cdef int i
     if have_room(m, u, count):
-        for i in range(count):
-            out_byte(m, u, bytes[i])
+        check_bytes(m, u, bytes, count)
+        keep_bytes(u, bytes, count)
         fill(u, count)
 
 
@@ -263,15 +301,25 @@ cdef inline void hold_byte(Machine* m, Core* c, Hart* h, uint32_t byte) noexcept
         send_group(m, c, h)
 
 
-cdef inline int place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
-    """Return the place of a short stall among the last four (4: it is not among them), and make it the first of them."""
-    cdef int i = 0, j
-    while i < 4 and t.short_stalls[i] != stall:
-        i += 1
-    for j in range(min(i, 3), 0, -1):
-        t.short_stalls[j] = t.short_stalls[j - 1]
+cdef inline uint32_t place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
+    """Return the place of a short stall among the last four (4: it is not among them), and make it the first of them.
+
+    The host cannot predict which place it is, so there are no branches here.
+    """
+    cdef uint32_t first = t.short_stalls[0], second = t.short_stalls[1], third = t.short_stalls[2], fourth = t.short_stalls[3]
+    cdef bint within_one = first == stall
+    cdef bint within_two = within_one | (second == stall)
+    cdef bint within_three = within_two | (third == stall)
     t.short_stalls[0] = stall
-    return i
+    t.short_stalls[1] = second if within_one else first
+    t.short_stalls[2] = third if within_two else second
+    t.short_stalls[3] = fourth if within_three else third
+    return <uint32_t>(4 - within_one - within_two - within_three - (within_three | (fourth == stall)))
+
+
+cdef inline uint32_t place_bits(uint32_t place) noexcept nogil:
+    """Return the place of a short stall as it is in a packet."""
+    return (place & 2) << 2 | (place & 1) << 1
 
 
 cdef inline void tell_single(Machine* m, Core* c, Hart* h) noexcept nogil:
@@ -279,7 +327,26 @@ cdef inline void tell_single(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef uint32_t place = h.traced.single
     if place < 4:
         h.traced.single = 4
-        hold_byte(m, c, h, 0x94 | (place & 2) << 2 | (place & 1) << 1)
+        hold_byte(m, c, h, 0x94 | place_bits(place))
+
+
+cdef inline void hold_short(Traced* t, uint32_t executed, uint32_t place) noexcept nogil:
+    """Add E atoms and a short stall after them to a group that they do not fill, without branches.
+
+    One E atom and its stall are held back for a pair, or are the second of one. Other atoms are one packet, or two if
+    there are more than three E atoms.
+    """
+    cdef uint8_t* to = t.group + t.length
+    cdef uint32_t single = t.single
+    cdef bint held = single < 4, one = executed == 1, many = executed > 3
+    to[0] = <uint8_t>(0xC4 | single << 4 | place_bits(place)) if one else <uint8_t>(0x94 | place_bits(single))
+    to += held
+    to[0] = <uint8_t>(0x80 | (executed - 1) << 3)
+    to += many
+    to[0] = <uint8_t>(0x84 | (0 if many else executed) << 4 | place_bits(place))
+    to += not one
+    t.single = place if one and not held else 4
+    t.length = <int32_t>(to - t.group)
 
 
 cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
@@ -290,12 +357,15 @@ cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
     t.stalled = 0
     t.executed = 0
     if count <= 256:
-        place = <uint32_t>place_of_stall(t, reason << 8 | (count - 1))
+        place = place_of_stall(t, reason << 8 | (count - 1))
+    if place < 4 and t.length < GROUP - 3:
+        hold_short(t, executed, place)
+        return
     if place < 4 and executed == 1:
         if t.single == 4:
             t.single = place
             return
-        hold_byte(m, c, h, 0xC4 | t.single << 4 | (place & 2) << 2 | (place & 1) << 1)
+        hold_byte(m, c, h, 0xC4 | t.single << 4 | place_bits(place))
         t.single = 4
         return
     tell_single(m, c, h)
@@ -303,7 +373,7 @@ cdef inline void tell_stall(Machine* m, Core* c, Hart* h) noexcept nogil:
         hold_byte(m, c, h, 0x80 | (executed - 1) << 3)
         executed = 0
     if place < 4:
-        hold_byte(m, c, h, 0x84 | executed << 4 | (place & 2) << 2 | (place & 1) << 1)
+        hold_byte(m, c, h, 0x84 | executed << 4 | place_bits(place))
     elif reason == SLOT and count <= 8:
         hold_byte(m, c, h, CYCLES_SLOT | (count - 1) << 4)
     elif count <= 256:
@@ -398,7 +468,7 @@ cdef inline void add_stall(Machine* m, Core* c, Hart* h, uint32_t reason, int64_
     if t.stalled and t.reason != reason:
         tell_stall(m, c, h)
     while cycles > 0 and t.on:
-        some = min(cycles, (1 << 28) - 1 - <int64_t>t.stalled)
+        some = min(cycles, MOST_STALLED - <int64_t>t.stalled)
         t.stalled += <uint32_t>some
         t.reason = reason
         cycles -= some
@@ -418,11 +488,20 @@ cdef inline void add_executed(Machine* m, Core* c, Hart* h) noexcept nogil:
 cdef inline void add_not_taken(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef Traced* t = &h.traced
     cdef uint32_t executed
+    cdef bint held
     if t.stalled:
         tell_stall(m, c, h)
-    tell_single(m, c, h)
     executed = t.executed
     t.executed = 0
+    if t.length < GROUP - 2:
+        # Two bytes do not fill the group. There is no branch on `held`, which the host cannot predict.
+        held = t.single < 4
+        t.group[t.length] = <uint8_t>(0x94 | place_bits(t.single))
+        t.group[t.length + held] = <uint8_t>(0x82 | executed << 3)
+        t.length += held + 1
+        t.single = 4
+        return
+    tell_single(m, c, h)
     hold_byte(m, c, h, 0x82 | executed << 3)
 
 
@@ -707,15 +786,29 @@ cdef inline int doing_of(int reason) noexcept nogil:
     return reason + (reason >= STORE_INTERNAL)
 
 
+cdef inline void trace_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cycles, int doing) noexcept nogil:
+    """Trace that the hart did this for ``cycles`` cycles of its core, from cycle `at` on."""
+    cdef Traced* t = &h.traced
+    if not t.on or cycles <= 0 or at + cycles <= t.told_until:
+        return
+    cycles = at + cycles - max(at, t.told_until)
+    if m.unit != 1:
+        cycles //= m.unit
+    if c.unit.cycle_accurate and not t.stalled and 0 < cycles < MOST_STALLED:
+        # What `add_stall` does, in the usual case.
+        t.stalled = <uint32_t>cycles
+        t.reason = <uint32_t>doing
+    else:
+        add_stall(m, c, h, <uint32_t>doing, cycles)
+
+
 cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cycles, int doing) noexcept nogil:
     """Record that the hart did this for ``cycles`` cycles of its core, from cycle `at` on."""
     if h.attention & LOGGED:
         log(m, h, at, cycles, h.pc, doing)
     if unlikely(c.unit.window != 0) and cycles > 0:
         count_stall(c, h, cycles, doing)
-    if h.traced.on and cycles > 0 and at + cycles > h.traced.told_until:
-        cycles = at + cycles - max(at, h.traced.told_until)
-        add_stall(m, c, h, <uint32_t>doing, cycles if m.unit == 1 else cycles // m.unit)
+    trace_gap(m, c, h, at, cycles, doing)
 
 
 cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_t to, int depth) noexcept nogil:
@@ -768,40 +861,66 @@ cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
         add_outcome(m, c, h, True)
 
 
+cdef inline void push_return(Traced* t, Decoded* d, uint32_t pc) noexcept nogil:
+    """Note where a call returns to."""
+    if is_link(d.rd):
+        t.returns[t.depth & 15] = pc + d.size
+        t.depth += 1
+
+
+cdef inline void trace_cycles(Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+    """Trace an instruction that has been retired, and its cycles."""
+    cdef int operation = d.operation
+    if not taken:
+        if BEQ <= operation <= BGEU:
+            add_not_taken(m, c, h)
+            return
+        add_executed(m, c, h)
+    else:
+        add_executed(m, c, h)
+        if operation == JALR or operation == MRET:
+            tell_target(m, c, h, d, next)
+        if operation == JAL or operation == JALR:
+            push_return(&h.traced, d, pc)
+    if cost > m.unit:
+        add_stall(m, c, h, LONG, (cost + m.unit - 1) // m.unit - 1)
+
+
+cdef inline void trace_waypoints(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+    """Trace an instruction that has been retired, without cycles."""
+    cdef int operation = d.operation
+    if BEQ <= operation <= BGEU:
+        add_outcome(m, c, h, taken)
+    elif operation == JALR or operation == MRET:
+        tell_target(m, c, h, d, next)
+    else:
+        add_step(m, c, h)
+    if operation == JAL or operation == JALR:
+        push_return(&h.traced, d, pc)
+
+
+cdef inline void trace_retired(Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+    """Trace an instruction of a hart that is traced, in the unit's format."""
+    if c.unit.cycle_accurate:
+        trace_cycles(m, c, h, d, cost, pc, next, taken)
+    elif c.unit.etrace:
+        encode_retired(m, c, h, d, pc, next, taken)
+    else:
+        trace_waypoints(m, c, h, d, pc, next, taken)
+
+
 cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
     """Record an instruction that has been retired."""
-    cdef Traced* t = &h.traced
-    cdef int64_t more = 0 if h.cost <= m.unit else (h.cost + m.unit - 1) // m.unit - 1
     cdef int operation = d.operation
     if h.attention & LOGGED:
         log(m, h, h.free, m.unit, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)
-        log(m, h, h.free + m.unit, more * m.unit, pc, LONG)
+        log(m, h, h.free + m.unit, 0 if h.cost <= m.unit else (h.cost - 1) // m.unit * m.unit, pc, LONG)
     if unlikely(c.unit.window != 0):
         count_event(c, h, RETIRED)
         if taken:
             count_event(c, h, TAKEN)
-    if not t.on:
-        return
-    if c.unit.etrace:
-        encode_retired(m, c, h, d, pc, next, taken)
-        return
-    if not c.unit.cycle_accurate:
-        if BEQ <= operation <= BGEU:
-            add_outcome(m, c, h, taken)
-        elif operation != JALR and operation != MRET:
-            add_step(m, c, h)
-    elif BEQ <= operation <= BGEU and not taken:
-        add_not_taken(m, c, h)
-        return
-    else:
-        add_executed(m, c, h)
-    if operation == JALR or operation == MRET:
-        tell_target(m, c, h, d, next)
-    if (operation == JAL or operation == JALR) and is_link(d.rd):
-        t.returns[t.depth & 15] = pc + d.size
-        t.depth += 1
-    if more:
-        add_stall(m, c, h, LONG, more)
+    if h.traced.on:
+        trace_retired(m, c, h, d, h.cost, pc, next, taken)
 
 
 cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept nogil:

@@ -386,7 +386,10 @@ cdef class Etmv4Flow(WaypointFlow):
         self.since = min(self.since + 1, <size_t>REMEMBERED)
         if canonical(address.value):
             self.upper, self.known_upper = <uint32_t>(address.value >> 32), True
-        elif self.known_upper and not address.has & FULL:
+        elif address.has & FULL:
+            # In code that is in no image nothing would tell whether those after it are right.
+            self.known_upper = self.known_upper and not (self.walk.gap.open and self.walk.gap.why == IMAGE)
+        elif self.known_upper:
             # The address that had all bits was a wrong one.
             address.value = <uint64_t>self.upper << 32 | <uint32_t>address.value
             address.has &= ~(<uint8_t>BASED)

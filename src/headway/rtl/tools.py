@@ -14,6 +14,9 @@ from headway.errors import HeadwayError
 
 __all__ = ["TimeLimitError", "place_and_route", "to_rtlil", "to_verilog", "yosys"]
 
+_GRACE = 10
+"""Seconds between the signal that tells that the time is over, and SIGKILL, which may be for want of memory as well."""
+
 
 class TimeLimitError(HeadwayError):
     """A program was ended after the processor time that it was given."""
@@ -41,14 +44,16 @@ def place_and_route(arguments: Sequence[str], folder: Path, seconds: int | None 
 
 
 def _run(module: str, function: str, arguments: Sequence[str], folder: Path, seconds: int | None) -> str:
-    limit = "" if seconds is None else f"resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds})); "
+    limit = "" if seconds is None else f"resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds + _GRACE})); "
     code = f"import resource, sys, {module}; {limit}sys.exit({module}.{function}(sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     name = module.removeprefix("yowasp_").removesuffix("_ecp5")
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) and seconds is not None:
+    if done.returncode == -signal.SIGXCPU and seconds is not None:
         raise TimeLimitError(f"{name}: not done in {seconds / 60:.3g} min")
+    if done.returncode < 0:
+        raise HeadwayError(f"{name} was ended by signal {-done.returncode}")
     if done.returncode:
         said = (done.stdout + done.stderr).strip()
         errors = [line for line in said.splitlines() if "ERROR" in line]

@@ -75,7 +75,6 @@ cdef class TickClock(EdgeClock):
             if windows > LONGEST or windows < -LONGEST or self.window > LONGEST:
                 return self.any_tick(time)
             turned += windows * (self.window - change.running)
-        tick = change.tick
         if turned >= <int64_t>1 << 62:
             return self.any_tick(time)
         return max(change.tick + turned, 0)

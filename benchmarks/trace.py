@@ -1,7 +1,7 @@
 """Instruction traces: the speed of decoding packets and instructions, and mutated streams.
 
-The trace is the capture of three Cortex-A7 in ``data/tc2`` of $HEADWAY_SHARED (or ../shared). To measure speed, the
-first stream is repeated. What a user sees is measured with that capture, and with those in the folder that
+The trace is the capture of three Cortex-A7 in ``data/tc2`` of the folder $HEADWAY_SHARED. To measure speed, the first
+stream is repeated. What a user sees is measured with that capture, and with those in the folder that
 $HEADWAY_OPENCSD names (docs/trace.md), beside OpenCSD's ``trc_pkt_lister``, if it is installed (version 1.5 or later).
 After that come random mutations of its streams, none of which may crash or hang (``--mutations``, by default
 a million). The loss by damage is that of `benchmarks.trace_damage`.
@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     print("\n## Instruction traces\n")
     folder = tc2_capture()
     if folder is None:
-        print("Not measured: data/tc2 is neither in $HEADWAY_SHARED nor in ../shared.")
+        print("Not measured, because the capture data/tc2 is not there: set HEADWAY_SHARED to the folder of data.")
         return
     capture = Capture.open(str(folder))
     buffer = (folder / "cstrace.bin").read_bytes()

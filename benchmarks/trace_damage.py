@@ -4,9 +4,10 @@
 
 A capture is damaged at random places, and what is decoded of it is compared with what is decoded of the whole one:
 instructions that are lost, and instructions that are made up, by the longest common subsequence of addresses. The
-places are the same in each run. ETMv3 is the capture of three Cortex-A7 in ``data/tc2`` of $HEADWAY_SHARED (or
-../shared); the others are in the folder ``decoder/tests`` of OpenCSD's sources, which $HEADWAY_OPENCSD names. OpenCSD
-is its ``trc_pkt_lister``, if it is installed; each decoder is compared with its own decoding of the whole capture.
+places are the same in each run. ETMv3 is the capture of three Cortex-A7 in ``data/tc2`` of the folder
+$HEADWAY_SHARED; the others are in the folder ``decoder/tests`` of OpenCSD's sources, which $HEADWAY_OPENCSD names.
+OpenCSD is its ``trc_pkt_lister``, if it is installed; each decoder is compared with its own decoding of the whole
+capture.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         if chosen.only not in (None, case.protocol):
             continue
         if source is None or not source.is_dir():
-            where = "in OpenCSD's sources: set HEADWAY_OPENCSD" if case.folder else "in $HEADWAY_SHARED or ../shared"
+            where = "in OpenCSD's sources: set HEADWAY_OPENCSD" if case.folder else "data/tc2: set HEADWAY_SHARED"
             print(f"{case.protocol}: not measured, because its capture is not there; it is {where}.")
             continue
         rows += _measure(case, source, chosen.places, frames=chosen.frames, each=chosen.each)

@@ -18,7 +18,7 @@ def tc2() -> Path:
     for folder in folders:
         if (found := folder / "data" / "tc2" / "snapshot.ini").is_file():
             return found.parent
-    pytest.skip("needs the capture data/tc2, in ../shared or in $HEADWAY_SHARED")
+    pytest.skip("needs the capture data/tc2 in the folder that $HEADWAY_SHARED names")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -111,7 +111,7 @@ class RecordedIntervals:
     def _note_spinning(self) -> None:
         spun = time_found_spinning(self._run.place)
         if spun:
-            spun_ms = f"{spun / 1e6:,.0f} ms"
+            spun_ms = f"{spun / 1e6:,.1f} ms"
             reason = f"samples found that ~{spun_ms} of the user code in the whole recording spun, and do not say when"
             self._empty = replace(self._empty, reasons={**self._empty.reasons, "epi": reason})
 

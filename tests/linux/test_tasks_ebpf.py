@@ -34,21 +34,24 @@ def time_in(task: Task, state: str) -> int:
     return task.states[state].time if state in task.states else 0
 
 
-def assert_at_least(thread: Thread, task: Task, truth: int) -> None:
-    """The task has the time that passed in it on the program's clock, less what disturbed the program."""
-    assert time_in(task, "user") >= truth - disturbed(thread), task.title
-    assert time_in(task, "user") <= truth + 2_000_000, task.title
+def assert_within(thread: Thread, task: Task, work: int, around: int) -> None:
+    """The task has the time of work in it on the program's clock, less what disturbed it, and no more than there was.
+
+    A hypervisor may take time between two pieces of work, which the program sees only around them.
+    """
+    assert time_in(task, "user") >= work - disturbed(thread), task.title
+    assert time_in(task, "user") <= around + 2_000_000, task.title
 
 
 def test_tasks_have_the_time_that_the_program_worked_on_them(compile_c: Compile) -> None:
     ledger, said = measure(compile_c("tasks"), options=TASKS)
     thread = only(ledger)
-    first, second, named, none, slept = map(int, said)
+    first, in_first, second, in_second, named, in_named, none, slept = map(int, said)
     found = tasks(thread)
     assert set(found) == {"task 1", "task 2", "checkout", "no task"}
-    assert_at_least(thread, found["task 1"], first)
-    assert_at_least(thread, found["task 2"], second)
-    assert_at_least(thread, found["checkout"], named)
+    assert_within(thread, found["task 1"], first, in_first)
+    assert_within(thread, found["task 2"], second, in_second)
+    assert_within(thread, found["checkout"], named, in_named)
     assert time_in(found["no task"], "user") >= none - disturbed(thread)
     assert time_in(found["checkout"], "wait.sleep") == thread.states["wait.sleep"].time
     assert time_in(found["checkout"], "wait.sleep") >= slept - disturbed(thread)
@@ -98,7 +101,7 @@ def test_threads_that_end_in_a_task_of_one_name(compile_c: Compile) -> None:
     assert len(threads) == 24
     for thread in threads:
         found = tasks(thread)
-        assert_at_least(thread, found["shared"], 2_000_000)
+        assert time_in(found["shared"], "user") >= 2_000_000 - disturbed(thread)
         assert found["shared"].changes == 1
 
 

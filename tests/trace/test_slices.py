@@ -39,6 +39,19 @@ def edges(stream: Stream, found: Fit | None) -> list[Edge]:
     return edges
 
 
+def damaged(folder: Path, trace: bytes, most: int, data: st.DataObject) -> list[tuple[Stream, Fit | None]]:
+    """What can be shown of a stream of which bytes were changed at up to ``most`` places."""
+    stream = bytearray(trace)
+    for _ in range(data.draw(st.integers(0, most))):
+        at = data.draw(st.integers(0, len(stream) - 1))
+        stream[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    try:
+        chosen, _ = plan(fits(write(folder, frames([(0x10, bytes(stream))]))))
+    except HeadwayError:
+        return []
+    return chosen
+
+
 def outer(edges: list[Edge]) -> list[tuple[str, str, int, int]]:
     """(name, category, start, end) of the slices that are in no other."""
     found, open_ = [], list[Edge]()
@@ -93,16 +106,7 @@ def test_what_is_written_of_a_capture_is_a_perfetto_trace(tc2: Path) -> None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.DataObject) -> None:
-    stream = bytearray(STREAM * 3)
-    for _ in range(data.draw(st.integers(0, 20))):
-        at = data.draw(st.integers(0, len(stream) - 1))
-        stream[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
-    try:
-        streams = fits(write(tmp_path, frames([(0x10, bytes(stream))])))
-        chosen, _ = plan(streams)
-    except HeadwayError:
-        return
-    for one, found in chosen:
+    for one, found in damaged(tmp_path, STREAM * 3, 20, data):
         told = edges(one, found)
         assert check_nesting(told) <= 2
         assert all(edge.time >= 0 for edge in told)
@@ -112,16 +116,8 @@ def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.Dat
 @given(data=st.data())
 def test_slices_are_those_of_the_records_one_by_one(tmp_path: Path, data: st.DataObject) -> None:
     """Also where the bytes are damaged, time is lost, and streams are on their own clocks."""
-    stream = bytearray(STREAM + run(1000, 400) + STREAM + LOST + run(2000, 1000) + run(7000, 400) + STREAM)
-    for _ in range(data.draw(st.integers(0, 10))):
-        at = data.draw(st.integers(0, len(stream) - 1))
-        stream[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
-    try:
-        streams = fits(write(tmp_path, frames([(0x10, bytes(stream))])))
-        chosen, _ = plan(streams)
-    except HeadwayError:
-        return
-    for one, found in chosen:
+    stream = STREAM + run(1000, 400) + STREAM + LOST + run(2000, 1000) + run(7000, 400) + STREAM
+    for one, found in damaged(tmp_path, stream, 10, data):
         for fitted in (found, None):
             told, given = told_of(one, fitted), list[Edge]()
             assert walk(one, fitted, given.extend) == told.passed

@@ -157,6 +157,12 @@ def test_what_the_unit_cannot_send_is_noise(data: bytes) -> None:
     assert read(data)[0].kind == PacketKind.NOISE
 
 
+@pytest.mark.parametrize("wrong", [b"\x00\x00\x13", bytes(5) + b"\x80", bytes(11) + b"\x81", bytes(40) + b"\xf7"])
+def test_a_byte_that_no_a_sync_has_is_noise_with_the_zeros_before_it(wrong: bytes) -> None:
+    found = read(wrong + b"\xf7")
+    assert [(one.kind, one.size) for one in found] == [(PacketKind.NOISE, len(wrong)), (PacketKind.ATOMS, 1)]
+
+
 def test_overflow_and_discard_are_two_bytes() -> None:
     assert [(one.kind, one.size) for one in read(b"\x00\x05\x00\x03")] == [
         (PacketKind.LOST, 2),

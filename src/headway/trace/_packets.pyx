@@ -104,6 +104,7 @@ cdef class StreamParser:
         cdef Packets found = Packets()
         cdef size_t at = 0, n = 0, room = size + 4
         cdef int used
+        cdef bint wrong
         cdef Packet* p
         found.data = <Packet*>malloc(room * sizeof(Packet))
         if found.data == NULL:
@@ -121,12 +122,16 @@ cdef class StreamParser:
                         used = self.aligner
                     elif self.extended and (data[at] == 0x03 or data[at] == 0x05):
                         used = 1
+                    wrong = not used and self.zeros > 1  # an A-sync that the byte was to go on or to end
                     if self.zeros > <uint64_t>used:
-                        add_noise(p, self.position + at - self.zeros, self.zeros - used)
+                        add_noise(p, self.position + at - self.zeros, self.zeros - used + wrong)
                         n += 1
                         self.based = False
                         p = &found.data[n]
                     self.zeros = 0
+                    if wrong:
+                        at += 1
+                        continue
                     if used:
                         memset(p, 0, sizeof(Packet))
                         p.kind = ALIGNMENT if data[at] == 0x80 else DISCARD if data[at] == 0x03 else LOST

@@ -2,7 +2,8 @@
 
 ``HEADWAY_OPENCSD`` names the folder ``decoder/tests`` of OpenCSD's sources (docs/trace.md), and ``trc_pkt_lister`` must
 be installed. A snapshot counts as equal if in every stream the same instructions were executed in the same order. Where
-no instruction can be known, because no program is, the packets must be the same.
+no instruction can be known, because no program is, the packets must be the same. Snapshots of which OpenCSD shows more
+than is certain are compared with ``--assume``, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def main() -> None:
     if not opencsd.FOLDER or not opencsd.LISTER:
         print("Not compared: HEADWAY_OPENCSD names no folder, or trc_pkt_lister is not installed.")
         return
-    rows, equal, all_ = [], Counter[str](), Counter[str]()
+    rows, equal, followed, all_ = [], Counter[str](), Counter[str](), Counter[str]()
     for folder, snapshots in groupby(opencsd.SNAPSHOTS, lambda snapshot: Path(snapshot).parent.name):
         for snapshot in snapshots:
             streams: list[opencsd.Comparison] | HeadwayError
@@ -46,9 +47,16 @@ def main() -> None:
                 row[3] = f"{sum(one.common for one in streams):,} of {reference:,}"
                 if not why:
                     row[4] = "equal" if reference else "equal in packets"
+                elif snapshot in opencsd.UNCERTAIN and not opencsd.reason(
+                    snapshot, opencsd.compare(snapshot, assumes=True)
+                ):
+                    followed[folder] += 1
+                    row[4] = f"equal with --assume: {why}"
             rows.append(row)
     print(table(["snapshot", "protocol", "instructions", "as OpenCSD's", "result"], rows))
-    print("\n" + ", ".join(f"{folder}: {equal[folder]} of {all_[folder]} equal" for folder in all_))
+    print()
+    for folder, count in all_.items():
+        print(f"{folder}: {equal[folder]} of {count} equal, {followed[folder]} more with --assume")
 
 
 if __name__ == "__main__":

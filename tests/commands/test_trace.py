@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.perfetto import read_back
+from tests.trace import etmv4
 from tests.trace.elves import END, LINE_7, at, elf, unit
 from tests.trace.encoding import frames
 from tests.trace.programs import BASE
@@ -149,6 +150,36 @@ def test_what_is_not_exported_leaves_the_file_that_is_there(tmp_path: Path) -> N
     assert out.read_bytes() == b"precious"
     assert "cannot be written" in refused("export", folder, "-o", tmp_path)
     assert "--windows is for" in refused("stats", folder, "--windows")
+    assert "stream 0x10 is ETMv3" in refused("decode", folder, "--assume")
+    assert "stream 0x10 is ETMv3" in refused("stats", folder, "--assume")
+
+
+ETMV4 = (
+    "[device]\nname=ETM\nclass=trace_source\ntype=ETM4.2\n[regs]\nTRCCONFIGR=0x1\nTRCIDR0=0x28000EA1\n"
+    "TRCIDR1=0x4100F423\nTRCIDR2=0x488\nTRCTRACEIDR=0x10\n"
+)
+
+
+def test_what_another_program_contradicts_is_followed_if_that_is_asked_for(tmp_path: Path) -> None:
+    """The dump has a return where the program that ran had an instruction with a condition."""
+    image = tmp_path / "dump"
+    image.write_bytes((b"\x1f\x20\x03\xd5" + b"\xc0\x03\x5f\xd6") * 3)
+    place = f"{image}@{etmv4.BASE:#x}"
+    start = etmv4.START + etmv4.ON + etmv4.context() + etmv4.long_address(etmv4.BASE)
+    after = etmv4.long_address(etmv4.BASE + 16) + etmv4.atoms([True])
+    trace = start + etmv4.atoms([False, True]) + after
+    folder = write(tmp_path / "s", frames([(0x10, trace)]), etm=ETMV4)
+    exact = rows(headway("decode", folder, "--image", place, "--format", "csv").stdout)
+    assert [row["state"] for row in exact if row["address"]] == ["executed"] * 2
+    done = headway("decode", folder, "--image", place, "--format", "csv", "--assume")
+    found = [row for row in rows(done.stdout) if row["address"]]
+    assert [int(row["address"], 16) - etmv4.BASE for row in found] == [0, 4, 8, 12, 16, 20]
+    assert [row["state"] for row in found] == ["assumed"] * 4 + ["executed"] * 2
+    told = json.loads(headway("decode", folder, "--image", place, "--format", "json", "--assume").stdout)
+    assert [row["state"] for row in told if row["address"]] == [row["state"] for row in found]
+    counted = rows(headway("stats", folder, "--image", place, "--format", "csv", "--assume").stdout)
+    values = {row["what"]: row["value"] for row in counted}
+    assert (values["instructions"], values["instructions.assumed"]) == ("6", "4")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

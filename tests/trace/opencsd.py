@@ -26,15 +26,17 @@ FOLDER = os.environ.get("HEADWAY_OPENCSD")
 LISTER = shutil.which("trc_pkt_lister")
 ROOT = Path(FOLDER or ".").absolute()
 SNAPSHOTS = sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("snapshots*/*/snapshot.ini"))
-OTHERWISE = {
-    "snapshots/a55-test-tpiu": "a wrong bit, four times; the last of the bytes behind it is a packet to headway alone",
+UNCERTAIN = {
     "snapshots/juno_r1_1": "the dump is not the program that ran: in OpenCSD's listing RET and BL are not executed",
     "snapshots/juno-ret-stck": "after code that is in no dump OpenCSD returns to a call that has returned",
-    "snapshots-ete/ete_ip": "an indirect branch has no address; OpenCSD shows 9,131 instructions in a row behind it",
     "snapshots-ete/ete_spec_2": "an exception has no address; OpenCSD shows one instruction where it would return",
+}
+"""The snapshots of which OpenCSD shows more than is certain, as headway does with ``--assume``, and why."""
+OTHERWISE = {
+    "snapshots-ete/ete_ip": "an indirect branch has no address; OpenCSD shows 9,131 instructions in a row behind it",
     "snapshots-ete/infrastructure": "juno_r1_1 declared to be of an ETE, which cannot send a packet that is there",
 }
-"""The snapshots that are decoded in another way, and why."""
+"""The other snapshots that are decoded in another way, and why."""
 _NEWER = {"armv8_1m_branches", "feat_cmpbr", "maxspec0_commopt1", "maxspec78_commopt0", "texit-poe2"}
 _RANGE = re.compile(r"ID:([0-9a-f]+); .*INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\]")
 _ALIGNMENTS = ("I_ASYNC", "ASYNC", "A_SYNC")
@@ -51,9 +53,9 @@ def decoded(stream: Stream) -> list[int]:
     return [address for block in stream.blocks() for address, _, _ in block.instructions()]
 
 
-def read_capture(name: str) -> dict[int, Stream]:
+def read_capture(name: str, *, assumes: bool = False) -> dict[int, Stream]:
     """The streams of a snapshot."""
-    return Capture.open(str(ROOT / name)).streams
+    return Capture.open(str(ROOT / name), assumes=assumes).streams
 
 
 @cache
@@ -124,13 +126,13 @@ class Comparison:
     same_packets: bool
 
 
-def compare(snapshot: str) -> list[Comparison]:
-    """Compare the streams of a snapshot.
+def compare(snapshot: str, *, assumes: bool = False) -> list[Comparison]:
+    """Compare the streams of a snapshot, decoded with ``--assume`` or without.
 
     Raises HeadwayError if headway decodes none of them, and UnlistedError if OpenCSD's decoder is missing or too old.
     """
     found = []
-    for stream in read_capture(snapshot).values():
+    for stream in read_capture(snapshot, assumes=assumes).values():
         ranges = listed(snapshot, stream.source.buffer.name).get(stream.source.stream or 0, [])
         ours = decoded(stream) if stream.image.spans else []
         theirs = list(spelled_out(stream, ranges)) if stream.image.spans else []
@@ -155,4 +157,4 @@ def reason(snapshot: str, streams: list[Comparison] | HeadwayError) -> str:
         return f"only {', '.join(left_out)}, which is named" if left_out else str(streams)
     if all(one.equal and (one.reference or one.same_packets) for one in streams):
         return ""
-    return OTHERWISE.get(snapshot, "not known")
+    return {**UNCERTAIN, **OTHERWISE}.get(snapshot, "not known")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import pytest
 from hypothesis import given, settings
@@ -72,8 +72,10 @@ def only(data: bytes, setting: Setting = PLAIN) -> Packet:
     return found[0]
 
 
-def decode(code: Program, trace: bytes, *cuts: int, setting: Setting = PLAIN, lost: bool = False) -> list[Record]:
-    parser, flow = setting.parser(), setting.flow(code.table())
+def decode(
+    code: Program, trace: bytes, *cuts: int, setting: Setting = PLAIN, lost: bool = False, assumes: bool = False
+) -> list[Record]:
+    parser, flow = setting.parser(), setting.flow(code.table(), assumes=assumes)
     found: list[Record] = []
     edges = [0, *sorted(cut % (len(trace) + 1) for cut in cuts), len(trace)]
     for start, end in pairwise(edges):
@@ -181,6 +183,7 @@ def test_what_was_executed_is_decoded(seed: int, setting: Setting) -> None:
     assert [one.number for one in found if isinstance(one, Exception_)] == done.exceptions
     assert [one.time for one in found if isinstance(one, Timestamp)] == done.times
     assert set(whys(found)) <= {Why.UNSYNCHRONISED, Why.OFF}
+    assert decode(code, bytes(done.trace), setting=setting, assumes=True) == found  # nothing has to be assumed
 
 
 @settings(max_examples=50, deadline=None)
@@ -198,11 +201,34 @@ def test_whatever_happens_to_a_stream_it_decodes_into_instructions_of_the_progra
     draw = random.Random(seed)
     code = program(draw, 30)
     trace = mutated(draw, bytes(run(code, draw, setting, 40).trace))
-    found = decode(code, trace, draw.randrange(1000), setting=setting, lost=draw.random() < 0.3)
+    lost, assumes = draw.random() < 0.3, draw.random() < 0.3
+    found = decode(code, trace, draw.randrange(1000), setting=setting, lost=lost, assumes=assumes)
     for one in found:
         assert 0 <= one.index <= len(trace) if not isinstance(one, Gap) else 0 <= one.start <= one.end <= len(trace)
         if isinstance(one, Instruction):
             assert code.read(one.address, one.size)
+            assert assumes or not one.assumed
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEEDS, RUNS)
+def test_what_another_program_contradicts_is_followed_and_marked(seed: int, setting: Setting) -> None:
+    """One instruction of the dump is not that which ran: as with a kernel that changed its code when it started."""
+    draw = random.Random(seed)
+    ran = program(draw)
+    done = run(ran, draw, setting)
+    at = draw.randrange(len(ran.kinds)) * 4
+    dump = words(ran.image[:at], draw.choice((NOP, RET, b"\xfe\xff\xff\x17", b"\x40\x00\x00\x54")), ran.image[at + 4 :])
+    exact, followed = (decode(dump, bytes(done.trace), setting=setting, assumes=one) for one in (False, True))
+    lost = {Why.CONTRADICTION, Why.IMAGE}
+    before = list(takewhile(lambda one: not (isinstance(one, Gap) and one.why in lost), exact))
+    if len(before) == len(exact):
+        assert followed == exact
+    start = [(one.address, one.executed) for one in before if isinstance(one, Instruction)]
+    came = [(one.address, one.executed) for one in followed if isinstance(one, Instruction)]
+    assert came[: len(start)] == start
+    assert [one.time for one in followed if isinstance(one, Timestamp)] == done.times
+    assert not any(one.assumed for one in exact if isinstance(one, Instruction))
 
 
 @settings(max_examples=200, deadline=None)
@@ -305,6 +331,57 @@ def test_a_commit_of_more_than_there_is_is_a_contradiction() -> None:
     found = decode(words(NOP, RET), trace, setting=Setting(version=0x42, deepest=8))
     assert addresses(found) == [0, 4]
     assert whys(found) == [Why.UNSYNCHRONISED, Why.CONTRADICTION]
+
+
+def test_a_branch_that_was_not_executed_is_passed_by_and_what_follows_is_assumed() -> None:
+    """The dump has a return where the program that ran had another instruction with a condition."""
+    code = words(NOP, RET, NOP, RET, NOP, RET)
+    trace = HERE + atoms([False, True]) + long_address(BASE + 16) + atoms([True])
+    found = decode(code, trace, assumes=True)
+    shown = [(one.address - BASE, one.executed, one.state) for one in found if isinstance(one, Instruction)]
+    assert shown == [
+        (0, True, "assumed"), (4, False, "assumed"), (8, True, "assumed"), (12, True, "assumed"),
+        (16, True, "executed"), (20, True, "executed"),
+    ]  # fmt: skip
+    assert whys(found) == [Why.UNSYNCHRONISED]
+    assert addresses(decode(code, trace)) == [16, 20]
+
+
+def test_an_address_where_the_program_has_no_branch_is_gone_on_from_and_loses_no_time() -> None:
+    counted = Setting(version=0x42, cycle_accurate=True)
+    trace = START[:-1] + b"\x09\x01\x04" + ON + context() + long_address(BASE)
+    branch = (0x54000000 | 2 << 5).to_bytes(4, "little")
+    trace += atoms([False]) + b"\x11" + long_address(BASE + 12) + atoms([True]) + b"\x12"
+    code = words(branch, NOP, NOP, branch, NOP, NOP, NOP)
+    found = [one for one in decode(code, trace, setting=counted, assumes=True) if isinstance(one, Instruction)]
+    assert [(one.address - BASE, one.epoch, one.cycle, one.assumed) for one in found] == [
+        (0, 0, 5, False), (12, 0, 11, False),
+    ]  # fmt: skip
+    assert [one.epoch for one in decode(code, trace, setting=counted) if isinstance(one, Instruction)] == [0, 1]
+
+
+def test_a_return_after_code_that_is_not_there_is_assumed_to_go_where_the_last_call_returns() -> None:
+    """A call, code outside the image, an address behind it, and a return without an address."""
+    stack = Setting(version=0x42, return_stack=True)
+    call = (0x94000000 | 3).to_bytes(4, "little")  # of the third after it
+    outside = (0x14000000 | 0x1000).to_bytes(4, "little")
+    code = words(call, NOP, RET, outside, NOP, RET)
+    trace = HERE + atoms([True, True, True]) + long_address(BASE + 16) + atoms([True, True]) + long_address(BASE + 16)
+    trace += atoms([True])
+    found = decode(code, trace + long_address(BASE), setting=stack, assumes=True)
+    shown = [(one.address - BASE, one.assumed) for one in found if isinstance(one, Instruction)]
+    assert shown[:6] == [(0, False), (12, False), (16, False), (20, False), (4, True), (8, True)]
+    assert Why.IMAGE in whys(found)
+    assert not any(one.assumed for one in decode(code, trace, setting=stack) if isinstance(one, Instruction))
+
+
+def test_an_exception_without_an_address_is_assumed_to_go_on_where_it_returns() -> None:
+    trace = HERE + exception(14, BASE + 4) + atoms([True])
+    found = decode(words(NOP, NOP, RET), trace, assumes=True)
+    assert [(one.address - BASE, one.assumed) for one in found if isinstance(one, Instruction)] == [
+        (0, False), (4, True), (8, True),
+    ]  # fmt: skip
+    assert addresses(decode(words(NOP, NOP, RET), trace)) == [0]
 
 
 def test_an_overflow_is_a_gap_until_the_next_context_and_address() -> None:

@@ -10,7 +10,18 @@ import pytest
 from headway.errors import HeadwayError
 from headway.trace.records import Instruction
 
-from .opencsd import FOLDER, OTHERWISE, ROOT, SNAPSHOTS, UnlistedError, compare, decoded, read_capture, reason
+from .opencsd import (
+    FOLDER,
+    OTHERWISE,
+    ROOT,
+    SNAPSHOTS,
+    UNCERTAIN,
+    UnlistedError,
+    compare,
+    decoded,
+    read_capture,
+    reason,
+)
 
 pytestmark = [
     pytest.mark.end_to_end,
@@ -45,11 +56,26 @@ def test_what_opencsd_decodes_is_decoded(snapshot: str) -> None:
         pytest.skip("its protocols are not decoded")
     except UnlistedError as error:
         pytest.skip(str(error))
-    assert reason(snapshot, streams) == OTHERWISE.get(snapshot, "")
+    assert reason(snapshot, streams) == {**UNCERTAIN, **OTHERWISE}.get(snapshot, "")
     if snapshot == "snapshots-ete/infrastructure":
         return
     assert all(one.common >= min(one.instructions, one.reference) for one in streams)
-    assert all(one.same_packets for one in streams) or snapshot == "snapshots/a55-test-tpiu"
+    assert all(one.same_packets for one in streams)
+
+
+@pytest.mark.parametrize("snapshot", sorted(UNCERTAIN))
+def test_what_is_not_certain_is_decoded_and_marked_when_that_is_asked_for(snapshot: str) -> None:
+    if not (ROOT / snapshot).is_dir():
+        pytest.skip("the snapshot is not there")
+    try:
+        streams = compare(snapshot, assumes=True)
+    except UnlistedError as error:
+        pytest.skip(str(error))
+    assert not reason(snapshot, streams)
+    exact = read_capture(snapshot)
+    for one in streams:
+        marked = [record for record in one.stream.records() if isinstance(record, Instruction)]
+        assert [record.address for record in marked if not record.assumed] == decoded(exact[one.stream.id])
 
 
 def test_a_cortex_a15_is_decoded_as_ds_5_does() -> None:

@@ -38,6 +38,7 @@ class Traced:
     setting: Setting
     table: Callable[[], InstructionTable]
     trace: bytes
+    assumes: bool = False
 
 
 def of_etmv3(draw: random.Random, length: int) -> Traced:
@@ -50,7 +51,7 @@ def of_ptm(draw: random.Random, length: int) -> Traced:
     setting = ptm.Setting(cycle_accurate=draw.random() < 0.5, return_stack=draw.random() < 0.5)
     code = programs.program(draw)
     trace = bytes(ptm_programs.run(code, draw, setting, length).trace)
-    return Traced(setting, lambda: listing(code), mutated(draw, trace))
+    return Traced(setting, lambda: listing(code), mutated(draw, trace), draw.random() < 0.5)
 
 
 def of_etmv4(draw: random.Random, length: int) -> Traced:
@@ -59,7 +60,7 @@ def of_etmv4(draw: random.Random, length: int) -> Traced:
     )
     code = etmv4_programs.program(draw)
     trace = bytes(etmv4_programs.run(code, draw, setting, length).trace)
-    return Traced(setting, code.table, mutated(draw, trace))
+    return Traced(setting, code.table, mutated(draw, trace), draw.random() < 0.5)
 
 
 PROTOCOLS = st.sampled_from((of_etmv3, of_ptm, of_etmv4))
@@ -69,7 +70,8 @@ class Pass:
     """A parser and a flow that take bytes."""
 
     def __init__(self, traced: Traced) -> None:
-        self.parser, self.flow = traced.setting.parser(), traced.setting.flow(traced.table())
+        self.parser = traced.setting.parser()
+        self.flow = traced.setting.flow(traced.table(), assumes=traced.assumes)
 
     def records(self, blocks: Iterator[Records]) -> list[Record]:
         return [record for block in blocks for record in block]

@@ -27,13 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["align", "at", "decode", "export", "stats"]
 
 
-def _open(path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
+def _open(
+    path: str, images: Sequence[str], ids: Sequence[int], *, follow: bool = True, assumes: bool = False
+) -> tuple[Capture, list[Stream]]:
     """Open the capture. Return it and its chosen streams, with programs that fit them."""
     from headway.trace.decode import Capture
 
-    capture = Capture.open(path, images)
+    capture = Capture.open(path, images, assumes=assumes)
     streams = capture.chosen(ids)
     for stream in streams:
+        if assumes and stream.setting.protocol == "ETMv3":
+            raise HeadwayError(
+                f"--assume: stream {stream.id:#x} is ETMv3, which traces each instruction, so none is assumed: "
+                "choose other streams with --stream"
+            )
         stream.check()
         if follow:
             stream.check_image()
@@ -77,12 +84,12 @@ def _row(stream: Stream, record: Instruction | Gap) -> tuple[Any, ...]:
     )
 
 
-def decode(path: str, images: Sequence[str], wanted: Wanted, style: str) -> None:
+def decode(path: str, images: Sequence[str], wanted: Wanted, style: str, *, assumes: bool = False) -> None:
     """Print every instruction and every gap that is wanted, each stream in order."""
     from headway.trace.decode import CSV_COLUMNS
     from headway.trace.records import Gap, Instruction
 
-    capture, streams = _open(path, images, wanted.streams)
+    capture, streams = _open(path, images, wanted.streams, assumes=assumes)
     chosen, left_out = _selected(path, streams, wanted)
     columns = (*CSV_COLUMNS, "instruction") if wanted.disassemble else CSV_COLUMNS
     texts = _texts(streams, wanted)
@@ -159,9 +166,9 @@ def _text(
     return (texts[stream.id](place_of(record.address, record.isa)) if isinstance(record, Instruction) else "",)
 
 
-def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> None:
+def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str, *, assumes: bool = False) -> None:
     """Print packets by kind, and with a program instructions, bits for each, and gaps by reason."""
-    capture, streams = _open(path, images, ids, follow=False)
+    capture, streams = _open(path, images, ids, follow=False, assumes=assumes)
     rows: list[Sequence[Any]] = []
     for stream in streams:
         name, totals = f"{stream.id:#x}", None
@@ -179,6 +186,8 @@ def stats(path: str, images: Sequence[str], ids: Sequence[int], style: str) -> N
             continue
         count, bits = totals.instructions, (found.size - totals.unread) * 8
         rows.append((name, "instructions", "instructions", count))
+        if assumes:
+            rows.append((name, "instructions.assumed", "instructions", totals.assumed))
         rows.append((name, "density", "bits per instruction", round(bits / count, 2) if count else None))
         for why, (gaps, cycles) in sorted(totals.gaps.items(), key=lambda item: item[0].state):
             rows.append((name, f"gap.{why.state}", "gaps", gaps))

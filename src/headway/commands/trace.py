@@ -86,6 +86,20 @@ def _shared(function: Any) -> Any:
     return function
 
 
+_assume = click.option(
+    "--assume",
+    "assumes",
+    is_flag=True,
+    help="Of PTM, ETMv4, ETE: where trace and program contradict each other, go on. What is uncertain is marked.",
+)
+
+
+def _assumes_nothing(assumes: bool) -> None:
+    """Refuse ``--assume`` for what is no capture."""
+    if assumes:
+        raise click.UsageError("--assume is for captures of a trace port")
+
+
 def _no_threads(threads: tuple[int, ...]) -> None:
     """Refuse the choice of threads where streams are not those of threads."""
     if threads:
@@ -100,6 +114,7 @@ def _no_threads(threads: tuple[int, ...]) -> None:
 @click.option("--disassemble", is_flag=True, help="Show each instruction, too.")
 @click.option("--from", "begin", type=WholeNumber(), metavar="T", help="Begin at this time.")
 @click.option("--to", "end", type=WholeNumber(), metavar="T", help="End before this time.")
+@_assume
 def _decode(
     path: str,
     images: tuple[str, ...],
@@ -110,6 +125,7 @@ def _decode(
     disassemble: bool,
     begin: int | None,
     end: int | None,
+    assumes: bool,
 ) -> None:
     """\b
     headway trace decode capture/                              every stream
@@ -124,27 +140,44 @@ def _decode(
     empty after a loss of time (headway trace align knows more). Of perf.data it counts ticks of the time stamp
     counter. --from and --to take times of the common clock, as headway trace align has them: in ticks, of perf.data in
     ns. What has no place in that time is left out.
+
+    --assume shows what would have been executed if the trace were right where the program contradicts it, as a kernel
+    does that changed its code when it started. The state of such instructions is `assumed`, up to the next address of
+    the trace.
     """
     if begin is not None and end is not None and begin >= end:
         raise click.UsageError("--from is not before --to: there is nothing in between")
     wanted = Wanted(ids, threads, begin, end, disassemble)
     if etrace_traces.answers(path):
+        _assumes_nothing(assumes)
         etrace_traces.decode(path, images, wanted, style, stalls=stalls)
         return
     hosts = host_traces.answers(path)
     if not hosts and machine_traces.answers(path):
+        _assumes_nothing(assumes)
         machine_traces.decode(path, images, wanted, style, stalls=stalls)
         return
     if stalls:
         raise click.UsageError("--stalls is for traces of the machine (.hwt)")
-    (host_traces if hosts else captures).decode(path, images, wanted, style)
+    if hosts:
+        _assumes_nothing(assumes)
+        host_traces.decode(path, images, wanted, style)
+        return
+    captures.decode(path, images, wanted, style, assumes=assumes)
 
 
 @command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
 @click.option("--windows", is_flag=True, help="Of a trace of the machine: show every window of its profile.")
+@_assume
 def _stats(
-    path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], style: str, windows: bool
+    path: str,
+    images: tuple[str, ...],
+    ids: tuple[int, ...],
+    threads: tuple[int, ...],
+    style: str,
+    windows: bool,
+    assumes: bool,
 ) -> None:
     """\b
     headway trace stats capture/
@@ -154,6 +187,8 @@ def _stats(
 
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
+    if etrace_traces.answers(path) or host_traces.answers(path) or machine_traces.answers(path):
+        _assumes_nothing(assumes)
     if etrace_traces.answers(path):
         _no_threads(threads)
         if windows:
@@ -171,7 +206,7 @@ def _stats(
         return
     if windows:
         raise click.UsageError("--windows is for traces of the machine (.hwt)")
-    captures.stats(path, images, ids, style)
+    captures.stats(path, images, ids, style, assumes=assumes)
 
 
 @command.command("align", short_help="how the times of cores lie to each other")

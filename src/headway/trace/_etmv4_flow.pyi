@@ -13,4 +13,5 @@ class Etmv4Flow(WaypointFlow):
         transactions: bool,
         deepest: int,
         threads: bool,
+        assumes: bool,
     ) -> None: ...

@@ -65,10 +65,10 @@ cdef class Etmv4Flow(WaypointFlow):
 
     def __init__(
         self, InstructionTable program not None, *, cycle_accurate, return_stack, waits, embedded, transactions, deepest,
-        threads,
+        threads, assumes,
     ):
         kinds = 1 << ISB | (1 << WAIT if waits else 0) | (1 << TSTART if embedded else 0)
-        self.walk = Walk(program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds)
+        self.walk = Walk(program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds, assumes=assumes)
         self.walk.holds = cycle_accurate
         self.embedded, self.transactions, self.deepest = embedded, transactions, min(deepest, 1 << 20)
 
@@ -426,6 +426,9 @@ cdef class Etmv4Flow(WaypointFlow):
             walk.arrive(self.target.value, isa, certain, self.target.index)
             if isa == THUMB:
                 walk.place.doubtful = 4
+        elif self.must and walk.assumes and walk.place.known == AWAITING:
+            self.must = False
+            walk.pass_by(index)
         elif self.must:
             self.contradict(index)
         return walk.place.known != NOWHERE or walk.seeks()

@@ -11,4 +11,5 @@ class PtmFlow(WaypointFlow):
         return_stack: bool,
         barriers: bool,
         threads: bool,
+        assumes: bool,
     ) -> None: ...

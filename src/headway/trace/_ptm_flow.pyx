@@ -22,10 +22,11 @@ cdef class PtmFlow(WaypointFlow):
     cdef bint cycle_accurate, broadcast
 
     def __init__(
-        self, InstructionTable program not None, *, cycle_accurate, branch_broadcast, return_stack, barriers, threads
+        self, InstructionTable program not None, *, cycle_accurate, branch_broadcast, return_stack, barriers, threads,
+        assumes,
     ):
         kinds = 1 << ISB | (1 << DMB | 1 << DSB if barriers else 0)
-        self.walk = Walk(program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds)
+        self.walk = Walk(program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds, assumes=assumes)
         self.cycle_accurate, self.broadcast = cycle_accurate, branch_broadcast
 
     cdef int packet(self, Packet* p) except -1:

@@ -14,6 +14,15 @@ DEF NAMED = 1 << 16    # addresses whose names are kept
 cdef bytes NOT_EXECUTED_ = b"not_executed"
 cdef bytes EXECUTED_ = b"executed"
 cdef bytes CONDITIONAL_ = b"conditional"
+cdef bytes ASSUMED_ = b"assumed"
+
+
+cdef inline bytes state_of(uint8_t executed):
+    """Return the name of the state of an instruction."""
+    return (
+        EXECUTED_ if executed == PASSED else ASSUMED_ if executed & ASSUMED
+        else CONDITIONAL_ if executed == UNTRACED else NOT_EXECUTED_
+    )
 
 
 def csv_cell(text):
@@ -83,8 +92,8 @@ cdef class Records:
         if r.sort == INSTRUCTION:
             return Instruction(
                 cycle, r.cycles if r.counted else None, r.address, r.size,
-                None if r.executed == UNTRACED else r.executed == PASSED,
-                r.thread if self.threads else None, r.epoch, r.index, r.why,
+                None if r.executed & UNTRACED else r.executed & PASSED != 0,
+                r.thread if self.threads else None, r.epoch, r.index, r.why, r.executed & ASSUMED != 0,
             )
         if r.sort == GAP:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)
@@ -100,6 +109,7 @@ cdef class Records:
             r = &self.data[i]
             if r.sort == INSTRUCTION:
                 totals.instructions += 1
+                totals.assumed += r.executed & ASSUMED != 0
             elif r.sort == GAP:
                 totals.gaps[r.why] += 1
                 if r.counted and not r.size:
@@ -264,9 +274,7 @@ cdef class Records:
                     at[1] = <char>(48 + r.size)
                     at[2] = c","
                     at += 3
-                    at += put_bytes(
-                        at, EXECUTED_ if r.executed == PASSED else CONDITIONAL_ if r.executed == UNTRACED else NOT_EXECUTED_
-                    )
+                    at += put_bytes(at, state_of(r.executed))
                     at[0] = c","
                     memcpy(at + 1, named.name, named.length)
                     at += 1 + named.length
@@ -390,7 +398,7 @@ cdef class RecordWriter:
         memcpy(self.rows, <const char*>rows, len(rows))
         for i in range(used):
             row = &self.rows[i]
-            if row.sort > TAKEN or row.executed > UNTRACED or row.why > COUNTED or row.size > 8:
+            if row.sort > TAKEN or row.executed & ~ASSUMED > UNTRACED or row.why > COUNTED or row.size > 8:
                 raise ValueError("row")
             row.counted = row.counted != 0
         self.used = used

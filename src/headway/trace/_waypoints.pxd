@@ -10,6 +10,7 @@ from headway.trace._waypoint_regain cimport WaypointRegain
 cdef struct Return:        # an entry of the return stack
     uint64_t address
     uint8_t isa
+    bint assumed
 
 @cython.final
 cdef class Walk(RecordWriter):
@@ -21,6 +22,8 @@ cdef class Walk(RecordWriter):
     cdef Return returns[16]
     cdef size_t calls, top
     cdef bint strange          # code that is in no image may have left entries that are not known
+    cdef bint assumes          # where trace and program contradict each other, the walk goes on
+    cdef bint assumed          # the place follows from such a contradiction
     cdef bint links            # the branch whose target comes next is a call, and returns to `link`
     cdef uint64_t link
     cdef size_t first          # rows before the instructions since the last waypoint
@@ -41,6 +44,8 @@ cdef class Walk(RecordWriter):
     cdef int lose(self, uint8_t why, uint64_t index) except -1
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1
     cdef int contradict(self, uint64_t index) except -1
+    cdef int assume(self, uint64_t index) except -1
+    cdef int pass_by(self, uint64_t index) except -1
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1
     cdef int roll_back(self) except -1
     cdef bint doubts(self) noexcept
@@ -59,6 +64,7 @@ cdef class Walk(RecordWriter):
     cdef int count(self, uint64_t number, uint64_t address, uint64_t index) except -1
     cdef int push(self, uint64_t address, uint8_t isa) except -1
     cdef int clear_stack(self) except -1
+    cdef int doubt_stack(self) except -1
     cdef int go_back(self, uint64_t index) except -1
     cdef int stamp(self, uint64_t time, uint64_t index) except -1
     cdef int taken(self, uint32_t number, uint64_t address, bint known, uint64_t index) except -1

@@ -16,6 +16,10 @@ indirect branch just when the trace says so. If the trial fails, the gap goes on
 Code that is in no image makes calls and returns that cannot be seen, so the return stack is unknown after it. A return
 to an address that was there before is a gap without an image.
 
+A walk that assumes goes on where trace and program disagree, as if the trace were right and the program another one
+than that which ran: a branch without a condition that is not executed is passed by, and the return stack is kept. What
+was executed from there up to the next address of the trace is marked `ASSUMED`.
+
 Cycles are known at waypoints. An instruction before a waypoint has the cycle at which the waypoint before it was done,
 and 0 cycles.
 """
@@ -29,7 +33,7 @@ from headway.trace._program cimport (
     code_at, key_of,
 )
 from headway.trace._records cimport (
-    CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
+    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
     add_row,
 )
 from headway.trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
@@ -52,11 +56,12 @@ cdef class Walk:
     """The walk of one stream through its program.
 
     ``barriers`` has bit n set if barriers of kind n (`code.BARRIER`) are waypoints. ``stack``: an executed indirect
-    branch without an address goes to the address on top of the return stack.
+    branch without an address goes to the address on top of the return stack. ``assumes``: go on where trace and program
+    disagree.
     """
 
-    def __init__(self, InstructionTable program not None, *, counted, threads, stack, barriers):
-        self.program, self.counted, self.threads = program, counted, threads
+    def __init__(self, InstructionTable program not None, *, counted, threads, stack, barriers, assumes=False):
+        self.program, self.counted, self.threads, self.assumes = program, counted, threads, assumes
         self.stack, self.barriers = stack, barriers
         self.gap.open, self.gap.why = True, UNSYNCHRONISED
         self.regain = WaypointRegain(program, barriers=barriers, stack=stack)
@@ -123,15 +128,29 @@ cdef class Walk:
         self.resume(ANYTHING, 0)
         self.place.known = NOWHERE
         self.begin_gap(why, index, not self.trial)
+        if self.assumes and (why == CONTRADICTION or why == IMAGE):
+            return self.doubt_stack()
         return self.clear_stack()
 
     cdef int contradict(self, uint64_t index) except -1:
-        """Begin a gap, because packets and program do not agree."""
+        """Begin a gap, because packets and program do not agree. A walk that assumes loses no time by it."""
         if self.trial:
             self.roll_back()
             return 0
         self.contradictions += 1
+        if self.assumes:
+            return self.open_gap(CONTRADICTION, index)
         self.lose(CONTRADICTION, index)
+        return 0
+
+    cdef int assume(self, uint64_t index) except -1:
+        """Take what was executed since the last waypoint, and what follows, for what the program would do there."""
+        cdef size_t i
+        self.contradictions += 1
+        self.assumed = True
+        for i in range(self.first, self.used):
+            if self.rows[i].sort == INSTRUCTION:
+                self.rows[i].executed |= ASSUMED
         return 0
 
     # Places
@@ -159,6 +178,7 @@ cdef class Walk:
         elif self.links:
             self.push(self.link, self.place.isa)
         self.place.address, self.place.isa, self.place.known, self.place.block = address, isa, HERE, 0
+        self.assumed = False
         return 0
 
     cdef bint doubts(self) noexcept:
@@ -218,7 +238,7 @@ cdef class Walk:
             if i == first:
                 self.close_gap(events[i].index)
                 self.stretches += 1
-                self.place = found
+                self.place, self.assumed = found, False
             if events[i].sort == STAMP:
                 self.stamp(events[i].value, events[i].index)
             elif events[i].sort == ELAPSED:
@@ -243,6 +263,7 @@ cdef class Walk:
         cdef Row* row = add_row(self, INSTRUCTION, index)
         row.address, row.size, row.cycle = self.place.address, code.size, self.cycle - self.pending
         row.executed, row.why = UNTRACED if code.conditional or self.place.block else PASSED, self.place.isa
+        row.executed |= ASSUMED if self.assumed else 0
         if self.place.block:
             self.place.block -= 1
         if self.place.doubtful:
@@ -290,6 +311,7 @@ cdef class Walk:
         cdef Row* row = add_row(self, INSTRUCTION, index)
         cdef uint64_t after = self.place.address + code.size
         row.address, row.size, row.executed = self.place.address, code.size, PASSED if executed else FAILED
+        row.executed |= ASSUMED if self.assumed else 0
         row.why, row.cycles, self.pending = self.place.isa, self.pending, 0
         self.regain.taken(key_of(self.place.address, self.place.isa))
         self.proved += 1
@@ -320,8 +342,10 @@ cdef class Walk:
         if not executed and not (code.conditional or self.place.block or self.place.doubtful) and (
             code.branching != DIRECT or code.target != self.place.address + code.size
         ):
-            self.refuse(index)
-            return self.keep(ATOM, executed, 0, index) if self.seeks() else 0
+            if not self.assumes or self.trial:
+                self.refuse(index)
+                return self.keep(ATOM, executed, 0, index) if self.seeks() else 0
+            self.assume(index)
         return self.take(code, executed, index)
 
     cdef int indirect(self, bint broadcast, uint64_t index) except -1:
@@ -412,11 +436,17 @@ cdef class Walk:
         self.open_gap(COUNTED, index)
         return 0
 
+    cdef int pass_by(self, uint64_t index) except -1:
+        """Go on behind an indirect branch of which it is not known where it went."""
+        self.place.known, self.first = HERE, self.used
+        return self.assume(index)
+
     # The return stack
 
     cdef int push(self, uint64_t address, uint8_t isa) except -1:
         self.top = (self.top + 1) % RETURN_STACK
         self.returns[self.top].address, self.returns[self.top].isa = address, isa
+        self.returns[self.top].assumed = self.assumed
         self.calls = min(self.calls + 1, <size_t>RETURN_STACK)
         return 0
 
@@ -425,17 +455,27 @@ cdef class Walk:
         self.calls, self.strange = 0, self.gap.open and self.gap.why == IMAGE
         return 0
 
+    cdef int doubt_stack(self) except -1:
+        """Assume that the return stack is what it was, though there may have been calls and returns."""
+        cdef size_t i
+        for i in range(RETURN_STACK):
+            self.returns[i].assumed = True
+        return 0
+
     cdef int go_back(self, uint64_t index) except -1:
         """Go to the address on top of the return stack. If there is none, a gap begins."""
         cdef Return found
         if not self.stack or not self.calls:
             return self.open_gap(IMAGE, index) if self.stack and self.strange else self.contradict(index)
         found = self.returns[self.top]
+        if found.assumed and self.links:  # a call does not go to where another one returns: its function is not seen
+            return self.pass_by(index)
         self.calls -= 1
         self.top = (self.top + RETURN_STACK - 1) % RETURN_STACK
         if self.links:
             self.push(self.link, self.place.isa)
         self.place.address, self.place.isa, self.place.known = found.address, found.isa, HERE
+        self.assumed = self.assumed or found.assumed
         return 0
 
     # Other records
@@ -462,7 +502,7 @@ cdef class Walk:
         return [
             self.saved(), self.place, self.returns, self.calls, self.top, self.links, self.link, self.first, self.trial,
             self.mark, self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange,
-            self.confirmed, self.regain.saved(),
+            self.confirmed, self.assumed, self.regain.saved(),
         ]
 
     cdef int take_over(self, list state) except -1:
@@ -470,7 +510,8 @@ cdef class Walk:
         cdef size_t i
         (
             rows, self.place, returns, self.calls, self.top, self.links, self.link, self.first, self.trial, self.mark,
-            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange, self.confirmed, regain,
+            self.proved, self.before, self.began, self.stretches, self.contradictions, self.strange, self.confirmed,
+            self.assumed, regain,
         ) = state
         if len(returns) != RETURN_STACK:
             raise ValueError("returns")

@@ -101,6 +101,8 @@ class StreamTotals:
     """What a stream became: instructions, and by reason the number of gaps and their cycles (None: not known)."""
 
     instructions: int
+    assumed: int
+    """Those of them that are assumed."""
     unread: int
     """Bytes before the first synchronisation."""
     gaps: dict[Why, tuple[int, int | None]]
@@ -127,12 +129,15 @@ class _Trial:
 
 
 class Stream:
-    """One trace source of the snapshot, and the program that it traced."""
+    """One trace source of the snapshot, and the program that it traced.
 
-    def __init__(self, source: Source, image: TracedImage, program: InstructionTable) -> None:
+    ``assumes``: go on where trace and program contradict each other.
+    """
+
+    def __init__(self, source: Source, image: TracedImage, program: InstructionTable, *, assumes: bool = False) -> None:
         if source.setting is None or source.stream is None:
             raise ValueError(source)
-        self.source, self.image = source, image
+        self.source, self.image, self.assumes = source, image, assumes
         self.program = program
         self.id: int = source.session << _SESSION | source.stream
         """The trace ID; above its 7 bits and one of zero, the number of the session."""
@@ -179,7 +184,7 @@ class Stream:
 
     def blocks(self) -> Iterator[Records]:
         """Yield the stream's records in blocks. Raises HeadwayError if there is no image."""
-        yield from self._decode(self._flow(confined=self._trial.confined))
+        yield from self._decode(self._flow(confined=self._trial.confined, assumes=self.assumes))
 
     @property
     def confined(self) -> bool:
@@ -188,7 +193,7 @@ class Stream:
 
     def decoding(self, *, confined: bool) -> Decoding:
         """Return a pass over the stream that has not begun. Raises HeadwayError if there is no image."""
-        return Decoding(self, self._flow(confined=confined))
+        return Decoding(self, self._flow(confined=confined, assumes=self.assumes))
 
     @cached_property
     def _trial(self) -> _Trial:
@@ -201,13 +206,13 @@ class Stream:
                 break  # only of ETMv3 is more to be found out than whether the program fits
         return _Trial(totals.instructions, flow.stretches, flow.contradictions, flow.left, flow.visited)
 
-    def _flow(self, *, confined: bool) -> Flow | WaypointFlow:
+    def _flow(self, *, confined: bool, assumes: bool = False) -> Flow | WaypointFlow:
         if not self.image.spans:
             core = f"core {_shown(self.source.core)}" if self.source.core else f"source {_shown(self.source.name)}"
             raise HeadwayError(
                 f"no program is known for stream {self.id:#x} ({core} has no dump that is there): give one with --image"
             )
-        return self.setting.flow(self.program, confined=confined)
+        return self.setting.flow(self.program, confined=confined, assumes=assumes)
 
     def _decode(
         self, flow: Flow | WaypointFlow, most: int | None = None, *, count: _PacketCount | None = None
@@ -223,10 +228,12 @@ class Stream:
 
     def totals(self) -> tuple[StreamStatistics, StreamTotals]:
         """Return what is in the stream, and what it becomes, in one pass. Raises HeadwayError if there is no image."""
-        flow, found, count = self._flow(confined=self._trial.confined), Totals(), _PacketCount()
+        flow = self._flow(confined=self._trial.confined, assumes=self.assumes)
+        found, count = Totals(), _PacketCount()
         for block in self._decode(flow, count=count):
             block.add_to(found)
-        totals = StreamTotals(found.instructions, found.unread, found.by_reason, flow.searches, flow.given_up)
+        counted = found.instructions, found.assumed, found.unread
+        totals = StreamTotals(*counted, found.by_reason, flow.searches, flow.given_up)
         return count.statistics(), totals
 
     def csv(self, selection: Selection | None = None, text: Callable[[int], str] | None = None) -> Iterator[bytes]:
@@ -379,7 +386,12 @@ class Capture:
     """A snapshot and its streams. ``left_out`` says what of it is not decoded, and why."""
 
     def __init__(
-        self, snapshot: TraceSnapshot, images: Iterable[str] = (), contents: Mapping[str, Contents] | None = None
+        self,
+        snapshot: TraceSnapshot,
+        images: Iterable[str] = (),
+        contents: Mapping[str, Contents] | None = None,
+        *,
+        assumes: bool = False,
     ) -> None:
         """Open the streams of a snapshot. ``contents`` of its buffers by name, if known. Raises HeadwayError."""
         images = tuple(images)
@@ -413,7 +425,7 @@ class Capture:
                     if not images:
                         absent = snapshot.absent(source.core)
                         notes += [f"the memory dump {_shown(name)} (it is not there)" for name in absent]
-                stream = Stream(source, *cores[source.core])
+                stream = Stream(source, *cores[source.core], assumes=assumes)
                 self.streams[stream.id] = stream
         problems = [content.problem for content in contents.values() if content.problem]
         if not self.streams:
@@ -430,9 +442,12 @@ class Capture:
         self.left_out = f"left out: {', '.join(notes[:_NAMED])}{more}" if notes else ""
 
     @classmethod
-    def open(cls, path: str, images: Iterable[str] = ()) -> Capture:
-        """Open a snapshot folder, or raise HeadwayError. ``images`` replace the memory dumps of the snapshot."""
-        return cls(snapshot_at(path), images)
+    def open(cls, path: str, images: Iterable[str] = (), *, assumes: bool = False) -> Capture:
+        """Open a snapshot folder, or raise HeadwayError. ``images`` replace the memory dumps of the snapshot.
+
+        ``assumes``: as of `Stream`.
+        """
+        return cls(snapshot_at(path), images, assumes=assumes)
 
     def _image(self, core: str | None, images: tuple[str, ...]) -> TracedImage:
         image = TracedImage()

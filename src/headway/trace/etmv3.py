@@ -74,8 +74,11 @@ class Setting:
             deprecated_branches=self.deprecated_branches,
         )
 
-    def flow(self, program: InstructionTable, *, confined: bool = False) -> Flow:
-        """Return the flow of one stream through a program. ``confined``: nothing outside the program is traced."""
+    def flow(self, program: InstructionTable, *, confined: bool = False, assumes: bool = False) -> Flow:
+        """Return the flow of one stream through a program. ``confined``: nothing outside the program is traced.
+
+        ``assumes`` makes no difference, as each instruction is traced.
+        """
         return Flow(
             program,
             cycle_accurate=self.cycle_accurate,

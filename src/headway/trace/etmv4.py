@@ -90,8 +90,11 @@ class Setting:
             deepest=self.deepest,
         )
 
-    def flow(self, program: InstructionTable, *, confined: bool = False) -> Etmv4Flow:
-        """Return the flow of one stream through a program. ``confined`` makes no difference."""
+    def flow(self, program: InstructionTable, *, confined: bool = False, assumes: bool = False) -> Etmv4Flow:
+        """Return the flow of one stream through a program. ``confined`` makes no difference.
+
+        ``assumes``: go on where trace and program contradict each other.
+        """
         return Etmv4Flow(
             program,
             cycle_accurate=self.cycle_accurate,
@@ -101,6 +104,7 @@ class Setting:
             transactions=self.transactions and self.version >= _ETE,
             deepest=self.deepest,
             threads=self.threads,
+            assumes=assumes,
         )
 
 

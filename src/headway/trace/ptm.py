@@ -69,8 +69,11 @@ class Setting:
             virtual_machines=self.virtual_machines,
         )
 
-    def flow(self, program: InstructionTable, *, confined: bool = False) -> PtmFlow:
-        """Return the flow of one stream through a program. ``confined`` makes no difference."""
+    def flow(self, program: InstructionTable, *, confined: bool = False, assumes: bool = False) -> PtmFlow:
+        """Return the flow of one stream through a program. ``confined`` makes no difference.
+
+        ``assumes``: go on where trace and program contradict each other.
+        """
         return PtmFlow(
             program,
             cycle_accurate=self.cycle_accurate,
@@ -78,6 +81,7 @@ class Setting:
             return_stack=self.return_stack,
             barriers=self.barriers,
             threads=self.threads,
+            assumes=assumes,
         )
 
 

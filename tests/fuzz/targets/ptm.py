@@ -87,7 +87,7 @@ class PtmTarget(Target):
         if self._table is None or self._inputs % _ANEW == 0:
             self._table = listing(self._program)
         self._inputs += 1
-        parser, flow = setting.parser(), setting.flow(self._table)
+        parser, flow = setting.parser(), setting.flow(self._table, assumes=random.random() < 0.3)
         end, every = BASE + len(self._program.image), random.choice((7, 100, 1 << 20))
         for start in range(0, len(stream) + every, every):
             last = start >= len(stream)

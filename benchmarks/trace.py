@@ -174,8 +174,9 @@ def _commands(tc2: Path, without_seams: Callable[[Path], None]) -> None:
             for command in (["decode", str(folder), "--format", "csv"], ["stats", str(folder), "--format", "csv"]):
                 seconds.append(_spent([*headway, *command]))
             if all(one.setting.cycle_accurate for one in streams):
-                seconds.append(_spent([*headway, "export", str(folder), "-o", f"{scratch}/out"]))
-            figures = [f"{count / one / 1e6:.1f}" for one in seconds] + [""] * (4 - len(seconds))
+                export = [*headway, "export", str(folder), "-o", f"{scratch}/out", "--to"]
+                seconds += [_spent([*export, form]) for form in ("perfetto", "html")]
+            figures = [f"{count / one / 1e6:.1f}" for one in seconds] + [""] * (5 - len(seconds))
             if lister:
                 listed = [lister, "-ss_dir", str(folder), "-decode_only", "-profile", "-logfilename", f"{scratch}/log"]
                 try:
@@ -185,7 +186,8 @@ def _commands(tc2: Path, without_seams: Callable[[Path], None]) -> None:
             size = (folder / buffer).stat().st_size
             rows.append([protocol, f"{size / 1e6:.1f} MB", f"{count:,}", *figures, *[""] * (not lister)])
             shutil.rmtree(folder)
-    heads = ["capture", "size", "instructions", "`blocks()`", "`decode` (CSV)", "`stats`", "`export`", "OpenCSD"]
+    commands = ["`blocks()`", "`decode` (CSV)", "`stats`", "`export`", "`export --to html`"]
+    heads = ["capture", "size", "instructions", *commands, "OpenCSD"]
     print(table(heads, rows))
     print("\nMillion instructions a second of processor time: of commands, with their start; OpenCSD as")
     print("`trc_pkt_lister -profile`.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from array import array
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.trace.slices import block
 
 from headway.trace.edges import Edge
+from headway.views.html._spans import InnermostSpans
 from headway.views.html.document import Subject
 from headway.views.html.stretches import Stretches
 
@@ -54,6 +57,16 @@ def expected(some: list[Edge]) -> Counter[tuple[int, str]]:
             else:
                 stack.append(f"user.{edge.name}" if edge.category == "function" else edge.name)
     return found
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    spans, one, place = InnermostSpans(), memoryview(array("q", [1])), memoryview(array("i", [0]))
+    with pytest.raises(ValueError, match="one length"):
+        spans.add(one, memoryview(array("q")), place, array("i", [0]))
+    with pytest.raises(IndexError):
+        spans.add(one, one, place, array("i"))
+    assert spans.add(one, one, place, array("i", [-1])) == [0]
+    assert spans.columns() == ([], (b"", b"", b"", b""))
 
 
 @given(edges())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headway.model import NO_STATE, Cell, Ledger, Precision, Quality, Thread, Transitions, Window
 from headway.views.edges import SliceEdges, SliceHead
 
+from ._spans import InnermostSpans
 from .document import Subject
 from .page import MAX_BYTES, room_for_timeline, write_page
 from .timeline import Lanes, PackedTimeline, TimelineBuilder
@@ -37,7 +38,7 @@ _REASONS = {
     "iopi": "a trace does not say which functions ask in vain",
 }
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]
 
 
 class Stretches:
@@ -45,12 +46,10 @@ class Stretches:
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[str, int]] = {}
-        self._open: dict[int, list[int]] = {}
-        self._since: dict[int, int] = {}
         self._states: dict[str, int] = {}
-        self._columns = array("q"), array("q"), array("q"), array("q")
+        self._spans = InnermostSpans()
         self._heads: Sequence[SliceHead] = ()
-        self._numbers: list[int] = []
+        self._numbers = array("i")
         self._instants: dict[str, list[tuple[int, int]]] = {}
         self._counters = False
 
@@ -62,30 +61,11 @@ class Stretches:
         """Add edges."""
         heads = edges.heads
         if heads is not self._heads:
-            self._heads, self._numbers = heads, []
-        numbers = self._numbers
-        numbers += [self._number(head) for head in heads[len(numbers) :]]
-        opened, since = self._open, self._since
-        tracks, starts, ends, states = list[int](), list[int](), list[int](), list[int]()
-        for track, time, place in zip(edges.tracks, edges.times, edges.places, strict=True):
-            if place >= 0 and numbers[place] < 0:
-                self._instants.setdefault(heads[place].name, []).append((time, track))
-                continue
-            open_ = opened.get(track)
-            if open_ is None:
-                open_ = opened[track] = []
-            elif open_ and time > since[track]:
-                tracks.append(track)
-                starts.append(since[track])
-                ends.append(time)
-                states.append(open_[-1])
-            since[track] = time
-            if place >= 0:
-                open_.append(numbers[place])
-            elif open_:
-                open_.pop()
-        for column, values in zip(self._columns, (tracks, starts, ends, states), strict=True):
-            column.extend(values)
+            self._heads, self._numbers = heads, array("i")
+        self._numbers.extend(self._number(head) for head in heads[len(self._numbers) :])
+        for place in self._spans.add(edges.tracks, edges.times, edges.places, self._numbers):
+            name = heads[edges.places[place]].name
+            self._instants.setdefault(name, []).append((edges.times[place], edges.tracks[place]))
 
     def _number(self, head: SliceHead) -> int:
         """Return the number of the state of a slice; -1 for an instant."""
@@ -111,7 +91,10 @@ class Stretches:
 
     def write(self, stream: TextIO, subject: Subject, times: str) -> None:
         """Write the page. ``times`` says in words what a unit of time is. Raises OSError if the stream does."""
-        track, start, end, state = (np.frombuffer(column, np.int64) for column in self._columns)
+        numbers, (places, starts, ends, states) = self._spans.columns()
+        track = np.array([*numbers, 0], np.int64)[np.frombuffer(places, np.int32)]
+        start, end = np.frombuffer(starts, np.int64), np.frombuffer(ends, np.int64)
+        state = np.frombuffer(states, np.int32)
         ledger = self._ledger(track, start, end, state, times)
         write_page(stream, ledger, subject, timeline=self._timeline(ledger, track, start, end, state))
 

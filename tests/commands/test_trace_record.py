@@ -15,11 +15,16 @@ from headway.linux.perf.trace_units import trace_unit
 pytestmark = pytest.mark.unit
 
 
-def test_perf_is_asked_for_switches_and_for_user_code_alone() -> None:
+def test_perf_is_asked_for_switches_and_for_user_code_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = trace_recording.perf_command("intel_pt", "x.data", ["ls", "-l"])
     assert found == ["perf", "record", "-o", "x.data", "-e", "intel_pt//u", "--switch-events", "--", "ls", "-l"]
+    monkeypatch.setattr(trace_recording, "KCORE", str(tmp_path / "none"))
     found = trace_recording.perf_command("cs_etm", "x", [], pids=[1, 2], kernel=True, size="64M", everything=True)
     assert found[5:] == ["cs_etm//", "--switch-events", "-m", ",64M", "-a", "-p", "1,2"]
+    monkeypatch.setattr(trace_recording, "KCORE", "/dev/null")
+    found = trace_recording.perf_command("intel_pt", "x", ["ls"], kernel=True)
+    assert found[5:] == ["intel_pt//", "--switch-events", "--kcore", "--", "ls"]
+    assert "--kcore" not in trace_recording.perf_command("intel_pt", "x", ["ls"])
 
 
 @pytest.mark.skipif(trace_unit() is not None, reason="this machine has a trace unit")

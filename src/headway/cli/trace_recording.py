@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from headway.errors import HeadwayError
 from headway.linux.perf.trace_units import trace_unit, why_no_unit
 
-__all__ = ["perf_command", "record"]
+__all__ = ["KCORE", "perf_command", "record"]
+
+KCORE = "/proc/kcore"
+"""The kernel's memory. Kernels without CONFIG_PROC_KCORE have none, and only root may read it."""
 
 _INSTALL = "apt install linux-perf (Debian), linux-tools-generic (Ubuntu), dnf install perf (Fedora)"
 
@@ -19,8 +22,13 @@ def perf_command(
     unit: str, output: str, argv: Sequence[str], *, pids: Sequence[int] = (), everything: bool = False,
     kernel: bool = False, size: str | None = None,
 ) -> list[str]:  # fmt: skip
-    """Return the command that records with a trace unit. Switches of threads are always recorded."""
+    """Return the command that records with a trace unit. Switches of threads are always recorded.
+
+    With the kernel, its code is copied, too, where that is allowed: what it changed when it started is in no file.
+    """
     command = ["perf", "record", "-o", output, "-e", f"{unit}//{'' if kernel else 'u'}", "--switch-events"]
+    if kernel and os.access(KCORE, os.R_OK):
+        command.append("--kcore")
     if size is not None:
         command += ["-m", f",{size}"]
     if everything:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headway.binary.elf import ElfFile
+from headway.binary.kallsyms import KernelSymbols
 from headway.errors import HeadwayError
 from headway.linux.symbols.modules import Module
 
@@ -47,6 +48,7 @@ class Files:
         self._modules: dict[str, Module] = {}
         self._contents: dict[str, mmap.mmap | None] = {}
         self._checked = set[tuple[str, bytes]]()
+        self._kernels: dict[str, KernelSymbols] = {}
         self.problems: dict[str, str] = {}
         """A sentence for each file that cannot be used, by its path."""
 
@@ -86,6 +88,15 @@ class Files:
             except (OSError, ValueError):
                 self._contents[path] = None
         return self._contents[path]
+
+    def name_kernel(self, path: str, symbols: str) -> None:
+        """Take the names of a copy of the kernel's memory from a copy of its /proc/kallsyms, if that can be read."""
+        if self.check(symbols):
+            self._kernels[path] = KernelSymbols(Path(symbols))
+
+    def kernel(self, path: str) -> KernelSymbols | None:
+        """Return the names of a copy of the kernel's memory; None: it is no such copy, or has no names."""
+        return self._kernels.get(path)
 
     def module(self, path: str) -> Module:
         """Return the functions and lines of a file."""
@@ -202,9 +213,16 @@ class ProcessMemory:
         if name is None:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
-            found = self._linked(address)
-            name = self._names[address] = (found[0].function(found[1]) or "") if found else ""
+            name = self._names[address] = self._named(address)
         return name
+
+    def _named(self, address: int) -> str:
+        part = self.part_at(address)
+        kernel = None if part is None else self.files.kernel(part.path)
+        if kernel is not None:
+            return (kernel.at(address) or ("", ""))[0]
+        found = self._linked(address)
+        return (found[0].function(found[1]) or "") if found else ""
 
     def line(self, address: int) -> str:
         """Return ``file:line`` of the source, or ""."""

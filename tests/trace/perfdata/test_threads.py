@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import platform
 import random
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -40,6 +44,7 @@ def headway(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 SHIFT, MULTIPLIER, ZERO = 1, 1, 500
 """Two ticks are a nanosecond, and the counter was 0 at 500 ns of perf's clock."""
+KERNEL = 0xFFFFFFFF81000000
 PMU = 8
 INFO = (PMU, SHIFT, MULTIPLIER, ZERO, 1, 1 << 10, 1 << 11, 3, 0, 1, 1 << 9, 0, 0, 0, 1 << 1, 0, 0)
 
@@ -67,8 +72,12 @@ def recording(
     pieces: int = 1,
     processors: int = 1,
     clock: int | None = None,
+    kernel: bool = False,
 ) -> Made:
-    """Two processes that take turns on each of some processors; only their own code is traced."""
+    """Two processes that take turns on each of some processors; only their own code is traced.
+
+    ``kernel``: it is the kernel's, and is in a folder as ``perf record --kcore`` writes it.
+    """
     chance = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     writer, executed, runs = Writer(), dict[int, list[tuple[int, int]]](), dict[int, list[tuple[int, int]]]()
@@ -77,10 +86,13 @@ def recording(
     walks: dict[int, Walk] = {}
     for number in range(2 * processors):
         tid = 100 + number
-        made[tid] = next(one for one in map(program, range(seed + number, seed + 999)) if not endless(one))
-        path = folder / f"program{number}"
-        path.write_bytes(b"x" * 64 + made[tid].code)  # mapped from byte 64 on
-        writer.mmap2(tid, made[tid].base, len(made[tid].code), str(path), offset=64)
+        base = KERNEL + (number << 20) if kernel else 0x400000
+        some = (program(one, base=base) for one in range(seed + number, seed + 999))
+        made[tid] = next(one for one in some if not endless(one))
+        if not kernel:
+            path = folder / f"program{number}"
+            path.write_bytes(b"x" * 64 + made[tid].code)  # mapped from byte 64 on
+            writer.mmap2(tid, made[tid].base, len(made[tid].code), str(path), offset=64)
         writer.comm(tid, tid, f"prog{number}")
         walks[tid] = Walk(made[tid], seed + number)
         executed[tid], runs[tid] = walks[tid].executed, []
@@ -114,8 +126,28 @@ def recording(
         cuts = sorted({0, len(data), *(chance.randrange(len(data)) for _ in range(pieces - 1))})
         for start, end in pairwise(cuts):
             writer.area(data[start:end], offset=4096 + start, number=cpu, cpu=cpu)
-    saved = writer.save(folder / "perf.data", {Feature.CPUID: text("GenuineIntel,6,158,10")}, clock)
-    return Made(saved, executed, runs)
+    place = folder / "perf.data"
+    if kernel:
+        (place / "kcore_dir").mkdir(parents=True)
+        (place / "kcore_dir/kcore").write_bytes(core({one.base: one.code for one in made.values()}))
+        names = "".join(f"{one.base:016x} T handler_{tid}\t[module{tid}]\n" for tid, one in made.items())
+        (place / "kcore_dir/kallsyms").write_text(names)
+    features = {Feature.CPUID: text("GenuineIntel,6,158,10")}
+    saved = writer.save(place / "data" if kernel else place, features, clock)
+    return Made(str(place) if kernel else saved, executed, runs)
+
+
+def core(memory: dict[int, bytes]) -> bytes:
+    """An ELF core file with these parts of memory, as /proc/kcore is one."""
+    machine = {"x86_64": 62, "aarch64": 183}[platform.machine()]
+    size, at = 64 + 56 * len(memory), 64 + 56 * len(memory)
+    out = bytearray(b"\x7fELF\x02\x01\x01" + bytes(9))
+    out += struct.pack("<HHIQQQIHHHHHH", 4, machine, 1, 0, 64, 0, 0, 64, 56, len(memory), 0, 0, 0)
+    for address, data in memory.items():
+        out += struct.pack("<IIQQQQQQ", 1, 7, at, address, 0, len(data), len(data), 4096)
+        at += len(data)
+    assert len(out) == size
+    return bytes(out + b"".join(memory.values()))
 
 
 def found_in(capture: PtThreads, tid: int) -> list[tuple[int, int]]:
@@ -243,6 +275,33 @@ def test_an_image_stands_for_the_mapped_file_of_its_name(tmp_path: Path) -> None
     capture = PtThreads(Recorded(made.path, [str(tmp_path / "here/program0")]))
     assert found_in(capture, 100) == made.executed[100]
     assert capture.left_out == ""
+
+
+def test_the_kernel_s_code_and_names_are_those_that_perf_copied(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 8, kernel=True)
+    capture = PtThreads(Recorded(made.path))
+    for tid in (100, 101):
+        assert found_in(capture, tid) == made.executed[tid]
+        assert capture.streams[tid].image.symbol(made.executed[tid][0][0]) == f"handler_{tid}"
+    done = headway("trace", "decode", made.path, "--thread", 101, "--format", "csv")
+    rows = [row for row in csv.DictReader(io.StringIO(done.stdout)) if row["address"]]
+    assert [int(row["address"], 16) for row in rows] == [address for address, _ in made.executed[101]]
+    assert {row["symbol"] for row in rows} == {"handler_101"}
+    (tmp_path / "perf.data/kcore_dir/kallsyms").unlink()
+    capture = PtThreads(Recorded(made.path))
+    assert capture.streams[100].image.symbol(made.executed[100][0][0]) == ""
+    assert "kallsyms' cannot be read" in capture.left_out
+    (tmp_path / "perf.data/kcore_dir/kcore").write_bytes(b"no ELF")
+    with pytest.raises(HeadwayError, match="is not an ELF program"):
+        PtThreads(Recorded(made.path))
+
+
+def test_a_folder_of_several_files_of_records_is_refused(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 8, kernel=True)
+    (tmp_path / "perf.data/data.0").write_bytes(b"")
+    done = headway("trace", "decode", made.path)
+    assert "perf record --threads" in done.stderr
+    assert done.returncode == 125
 
 
 def test_only_threads_that_are_there_can_be_chosen(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.trace.containers import file_in
 from headway.trace.memory import Files
 
 from .areas import AuxArea, areas_of
@@ -25,7 +26,10 @@ _VDSO = "[vdso]"
 
 
 class Recorded:
-    """What a perf.data file has of a trace."""
+    """What a perf.data file has of a trace, or the folder that ``perf record --kcore`` made.
+
+    Such a folder has a copy of the kernel's code as it was when the recording began, and of its symbols.
+    """
 
     def __init__(self, path: str, images: Iterable[str] = ()) -> None:
         """Read everything but the trace itself. Raises HeadwayError if there is none.
@@ -33,10 +37,10 @@ class Recorded:
         An image that has the name of a mapped file stands for that file, wherever it was mapped from. `images` are the
         others.
         """
-        self.path = path
+        self.path = file_in(path)
         self._named = {os.path.basename(image): image for image in images}
         self._used = set[str]()
-        self.file = PerfFile(path)
+        self.file = PerfFile(self.path)
         self.files = Files()
         self.counts = Counter[str]()
         self.info: AreaInfo | None = None
@@ -75,7 +79,8 @@ class Recorded:
         if not self.areas:
             raise HeadwayError(f"{path!a} has no trace: nothing was written to its AUX areas; record it again")
         self.sideband = Sideband(beside, self.files, self.counts, self._locate)
-        self.images = tuple(image for image in self._named.values() if image not in self._used)
+        others = tuple(image for image in self._named.values() if image not in self._used)
+        self.images = (*self._kernel(Path(path) / "kcore_dir"), *others)
 
     @property
     def clock(self) -> str:
@@ -87,6 +92,14 @@ class Recorded:
     def processor(self) -> str:
         """The processor as the kernel names it (CPUID), or ""."""
         return self.file.text(Feature.CPUID)
+
+    def _kernel(self, folder: Path) -> tuple[str, ...]:
+        """Return the path of the copy of the kernel's code that perf put into a folder, if there is one."""
+        code = str(folder / "kcore")
+        if not folder.is_dir() or not self.files.check(code):
+            return ()
+        self.files.name_kernel(code, str(folder / "kallsyms"))
+        return (code,)
 
     def _locate(self, mapping: MemoryMapping) -> str | None:
         """Return the path of the file with the code of a mapping; None: there is none."""

@@ -46,7 +46,7 @@ def _open(path: str, images: Sequence[str], ids: Sequence[int]) -> EtraceTrace:
     from headway.trace.etrace.reading import EtraceTrace
 
     file = _file(path)
-    trace = EtraceTrace(file.name, file.parameters, file.streams, _program(file, images))
+    trace = EtraceTrace(file.name, file.parameters, file.streams, _program(file, images), file.digest)
     trace.check_sources(ids)
     if not file.complete:
         click.echo(f"headway: {path!a} was cut off: what is missing at its end is a gap", err=True)

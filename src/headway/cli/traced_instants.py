@@ -74,13 +74,20 @@ def open_traced(run: RecordedRun, path: str, images: Sequence[str]) -> Traced:
 _OF_THE_MACHINE = "trace and recording have the machine's clock"
 
 
-def _check_machine(run: RecordedRun, path: str, traced: str) -> None:
-    """Raise HeadwayError if the recording is not of a machine's run, or of another program than was traced."""
+def _check_machine(run: RecordedRun, path: str, traced: str, program: str) -> None:
+    """Raise HeadwayError if the recording is not of a machine's run, or of another program than was traced.
+
+    ``traced`` is the name of what was traced, ``program`` its digest; empty: not known.
+    """
     if run.time_unit != "cycles":
         raise HeadwayError(f"{run.words} is of a Linux machine, and {path!a} of the reference machine")
     ran = os.path.basename(run.command[0]) if run.command else ""
     if ran and traced and ran[:255] != traced:
         raise HeadwayError(f"{run.words} is of {ran!a}, and {path!a} of {traced!a}: give the trace of the same run")
+    if run.program and program and run.program != program:
+        raise HeadwayError(
+            f"{run.words} and {path!a} are of two programs with the name {traced!a}: give the trace of the same run"
+        )
 
 
 class TracedEtrace:
@@ -95,7 +102,7 @@ class TracedEtrace:
     def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
         """Open the trace. Raises HeadwayError if it is not of a machine's run, or without its program or times."""
         self._trace = etrace_traces.opened(path, images)
-        _check_machine(run, path, self._trace.name if path.endswith(".hwt") else "")
+        _check_machine(run, path, self._trace.name if path.endswith(".hwt") else "", self._trace.digest)
         self._trace.check_program()
         self._trace.check_times()
         self._text = etrace_traces.text_of_trace(self._trace)
@@ -134,7 +141,8 @@ class TracedMachine:
         from headway.trace.disassembly import RISCV, Disassembler
 
         self._trace = machine_traces.opened(path, images)
-        _check_machine(run, path, self._trace.shape.name)
+        shape = self._trace.shape
+        _check_machine(run, path, shape.name, shape.program)
         self._trace.check_program()
         self._engine = Disassembler(RISCV)
         self._moments: dict[int, list[ThreadMoment]] = {}

@@ -86,7 +86,7 @@ class Machine:
         names = name_states(image.names, config.ranges, config.polls)
         recorder = None
         if recording is not None:
-            recorder = _recorder(recording, processor, config, names, [image.name, *arguments])
+            recorder = _recorder(recording, processor, config, names, image, arguments)
         console = Console(input, output, errors)
         run = Run(processor, config, image, names, console, arguments, traced, recorder, signals, observer)
         try:
@@ -143,7 +143,7 @@ def _shape(config: Config, image: MachineImage) -> MachineShape:
         strict=config.issue == "strict",
         cycle_accurate=config.trace.cycle_accurate,
         window=config.power.window,
-        program=digest_of((segment.address, segment.data) for segment in image.segments),
+        program=_digest(image),
         name=os.path.basename(image.name)[:255],
         counters=config.trace.counted_sources(),
     )
@@ -212,12 +212,17 @@ def _recorder(
     processor: MachineProcessor,
     config: Config,
     names: Mapping[int, str],
-    command: Sequence[str],
+    image: MachineImage,
+    arguments: Sequence[str],
 ) -> RunRecorder:
     need("recording")
     from .recording import recorder_to
 
-    return recorder_to(path, processor, config, names, command)
+    return recorder_to(path, processor, config, names, [image.name, *arguments], _digest(image))
+
+
+def _digest(image: MachineImage) -> str:
+    return digest_of((segment.address, segment.data) for segment in image.segments)
 
 
 def _save(path: str, contents: bytes) -> None:

@@ -48,12 +48,16 @@ _STATES = 256
 _LARGEST = (1 << 31) - 1
 
 
-def describe(config: Config, names: Mapping[int, str], command: Sequence[str]) -> Document:
-    """Return the description of a recording that begins now; ``names`` has the name of every state."""
+def describe(config: Config, names: Mapping[int, str], command: Sequence[str], program: str = "") -> Document:
+    """Return the description of a recording that begins now.
+
+    ``names`` has the name of every state, ``program`` is the digest of the program.
+    """
     return Document(
         ledger=ledger_of((), (), until=0, names=names, losses={}),
         host=HOST,
         command=tuple(command),
+        program=program,
         settings={"cores": config.cores, "threads": config.threads, "issue": config.issue},
     )
 
@@ -185,6 +189,7 @@ def recorder_to(
     config: Config,
     names: Mapping[int, str],
     command: Sequence[str],
+    program: str,
 ) -> RunRecorder:
     """Make the folder of the recording, and return the recorder of a run that begins now. Raises HeadwayError."""
-    return RunRecorder(processor, RecordingWriter(path, describe(config, names, command)), names)
+    return RunRecorder(processor, RecordingWriter(path, describe(config, names, command, program)), names)

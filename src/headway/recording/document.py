@@ -45,6 +45,8 @@ class Document:
     """The boot id (/proc/sys/kernel/random/boot_id). CLOCK_MONOTONIC is comparable within one boot."""
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
+    program: str = ""
+    """The digest of the machine's program, as its traces have it (`headway.trace.threads.container`); else empty."""
     parts: int | None = None
     """The number of parts written, dropped ones included; None: the recording was not closed."""
     limited: bool = False
@@ -75,6 +77,7 @@ class Document:
                 "time_unit": ledger.time_unit,
                 "command": None if self.command is None else [valid(word) for word in self.command],
                 "exit_status": self.exit_status,
+                "program": valid(self.program) or None,
                 "window": {"start": window.start, "end": window.end if self.closed else None},
                 "parts": self.parts,
                 "limited": self.limited,
@@ -137,6 +140,7 @@ def _document(found: Mapping[str, Any]) -> Document:
         boot=text(found, "boot", _LONGEST),
         command=None if command is None else _texts(found, "command"),
         exit_status=optional(found, "exit_status", -(1 << 31)),
+        program="" if found.get("program") is None else text(found, "program", _LONGEST),
         parts=optional(found, "parts", 0),
         limited=found.get("limited") is True,
         dropped_parts=optional(found, "dropped_parts", 0) or 0,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.recording.queries.runs import Recorded, Row, Thread, write
 
+from headway.machine.programs import programs
 from headway.trace.pt import library
 
 from .test_threads import Made, headway, recording, time_of
@@ -110,3 +111,17 @@ def test_a_trace_of_another_program_of_the_machine_is_refused(tmp_path: Path) ->
     result = headway("at", path, 60000, "--trace", other, "--image", "stats")
     assert result.returncode == 125
     assert "give the trace of the same run" in result.stderr
+
+
+@pytest.mark.parametrize("form", ["threads", "etrace"])
+def test_a_trace_of_another_program_with_the_same_name_is_refused(tmp_path: Path, form: str) -> None:
+    for folder, program in (("one", "sleepers"), ("two", "stats")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "prog.elf").write_bytes(programs()[program].read())
+    path, other = tmp_path / "run.hw", tmp_path / "other.hwt"
+    assert headway("machine", "run", tmp_path / "one/prog.elf", "-o", path, "-q").returncode == 0
+    options = ["--trace", other, "--trace-format", form, "-q"]
+    assert headway("machine", "run", tmp_path / "two/prog.elf", *options).returncode == 0
+    result = headway("at", path, 60000, "--trace", other, "--image", tmp_path / "two/prog.elf")
+    assert result.returncode == 125
+    assert "two programs with the name 'prog.elf'" in result.stderr

@@ -54,6 +54,8 @@ class RecordedRun:
     local: bool = True
     command: Sequence[str] = ()
     """The command that was recorded, if one was."""
+    program: str = ""
+    """As of `headway.recording.document.Document`."""
 
     @property
     def words(self) -> str:
@@ -249,6 +251,7 @@ def _run(store: _Store, place: str, named: str, remote: bool) -> RecordedRun:
         files=files,
         local=not remote,
         command=document.command or (),
+        program=document.program,
     )
 
 

@@ -110,7 +110,10 @@ class _Index:
 
 
 class EtraceTrace:
-    """Streams of encapsulated packets, decoded with the program that ran. ``name``: what ran, for messages."""
+    """Streams of encapsulated packets, decoded with the program that ran.
+
+    ``name``: what ran, for messages; ``digest``: that of the program, as of `EtraceFile`.
+    """
 
     def __init__(
         self,
@@ -118,8 +121,9 @@ class EtraceTrace:
         parameters: EtraceParameters,
         streams: Iterable[Callable[[int], Iterator[bytes]]],
         program: TracedProgram | None,
+        digest: str = "",
     ) -> None:
-        self.name, self.parameters, self.program = name, parameters, program
+        self.name, self.parameters, self.program, self.digest = name, parameters, program, digest
         self._streams = tuple(streams)
 
     def check_program(self) -> None:

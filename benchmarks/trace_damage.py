@@ -1,13 +1,13 @@
 """Damage to instruction traces: what is lost and what is made up, beside OpenCSD's decoder of the same bytes.
 
-    python -m benchmarks.trace_damage [--only PROTOCOL] [--places N] [--frames] [--each]
+    python -m benchmarks.trace_damage [--only PROTOCOL] [--places N] [--frames [--known]] [--each]
 
 A capture is damaged at random places, and what is decoded of it is compared with what is decoded of the whole one:
 instructions that are lost, and instructions that are made up, by the longest common subsequence of addresses. The
 places are the same in each run. ETMv3 is the capture of three Cortex-A7 in ``data/tc2`` of the folder
 $HEADWAY_SHARED; the others are in the folder ``decoder/tests`` of OpenCSD's sources, which $HEADWAY_OPENCSD names.
 OpenCSD is its ``trc_pkt_lister``, if it is installed; each decoder is compared with its own decoding of the whole
-capture.
+capture. With ``--known`` headway alone drops frames, and is told the trace ID of every byte that is left.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 
 from tests.trace.common import in_common
 
+from headway.trace._coresight import Deformatter
 from headway.trace.decode import Capture, Stream
 
 from .common import heading, load, table
@@ -128,6 +129,46 @@ class Headway:
         }
 
 
+class KnownIds:
+    """headway's decoder of a capture without one frame, if it knew to which stream every byte belongs.
+
+    So it also knows where bytes are missing in a stream.
+    """
+
+    name = "headway"
+
+    def __init__(self, streams: dict[int, Stream], buffer: Path) -> None:
+        self._streams, self._buffer, self._whole = streams, buffer, buffer.read_bytes()
+        self._frames = {number: list(self._by_frame(number)) for number in streams}
+
+    def _by_frame(self, number: int) -> Iterator[bytes]:
+        """Yield the stream's bytes in each frame."""
+        deformatter = Deformatter(number)
+        for at in range(0, len(self._whole), FRAME):
+            yield b"".join(data for _, data, _ in deformatter.feed(self._whole[at : at + FRAME]))
+
+    def decode(self) -> Decoded:
+        """Decode the capture without the frame that is missing in the buffer now."""
+        now = self._buffer.read_bytes()
+        missing = None if len(now) == len(self._whole) else _place(self._whole, now) // FRAME
+        return {number: list(self._addresses(number, missing)) for number in self._streams}
+
+    def _addresses(self, number: int, missing: int | None) -> Iterator[int]:
+        stream, frames = self._streams[number], self._frames[number]
+        decoding = stream.decoding(confined=stream.confined)
+        flow, parser = decoding.flow, stream.setting.parser()
+        if decoding.reader.begins or stream.begins:
+            flow.begins()
+        cut = len(frames) if missing is None else missing
+        first, last = b"".join(frames[:cut]), b"".join(frames[cut + 1 :])
+        blocks = [flow.feed(parser.feed(first))]
+        if cut < len(frames) and frames[cut]:
+            blocks.append(flow.feed(parser.lost()))
+            flow.lost(len(first))
+        blocks += [flow.feed(parser.feed(last)), flow.feed(parser.finish()), flow.finish()]
+        return (address for block in blocks for address, _, _ in block.instructions())
+
+
 class OpenCsd:
     """OpenCSD's decoder of the same capture. ``sizes``: those of instructions, which it does not print."""
 
@@ -151,6 +192,9 @@ class OpenCsd:
         return found
 
 
+Decoder = Headway | KnownIds | OpenCsd
+
+
 def _version(lister: str) -> str:
     """Return the version of OpenCSD's library."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -160,7 +204,7 @@ def _version(lister: str) -> str:
     return found[1] if found else "of an unknown version"
 
 
-def _row(name: str, decoders: Sequence[Headway | OpenCsd], lost: dict[str, list[int]], made: dict[str, list[int]],
+def _row(name: str, decoders: Sequence[Decoder], lost: dict[str, list[int]], made: dict[str, list[int]],
          blank: int) -> list[str]:  # fmt: skip
     figures = [
         f"{statistics.median(some):,.0f} / {statistics.fmean(some):,.1f} / {max(some):,}"
@@ -170,7 +214,7 @@ def _row(name: str, decoders: Sequence[Headway | OpenCsd], lost: dict[str, list[
     return [name, *figures, *[""] * blank]
 
 
-def _measure(case: Case, source: Path, places: int, *, frames: bool, each: bool) -> Iterator[list[str]]:
+def _measure(case: Case, source: Path, places: int, *, frames: bool, each: bool, known: bool) -> Iterator[list[str]]:
     """Yield a row for each kind of damage."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "capture"
@@ -179,8 +223,10 @@ def _measure(case: Case, source: Path, places: int, *, frames: bool, each: bool)
         data = buffer.read_bytes()
         opened = Capture.open(str(folder)).streams
         streams = {number: opened[number] for number in case.streams}
-        decoders: list[Headway | OpenCsd] = [Headway(streams)]
-        if LISTER:
+        for stream in streams.values():
+            list(stream.blocks())  # whether a stream begins within the buffer is known only now
+        decoders: list[Decoder] = [KnownIds(streams, buffer) if known else Headway(streams)]
+        if LISTER and not known:
             told = (row for stream in streams.values() for block in stream.blocks() for row in block.instructions())
             decoders.append(OpenCsd(LISTER, folder, case.streams, {address: size for address, size, _ in told}))
         whole = {decoder.name: decoder.decode() for decoder in decoders}
@@ -197,7 +243,7 @@ def _measure(case: Case, source: Path, places: int, *, frames: bool, each: bool)
                 if each:
                     figures = "; ".join(f"{one.name} {lost[one.name][-1]}, {made[one.name][-1]}" for one in decoders)
                     print(f"{case.protocol}: {what} at byte {_place(data, harmed)}: {figures}", flush=True)
-            yield _row(f"{case.protocol}: {what}", decoders, lost, made, 0 if LISTER else 2)
+            yield _row(f"{case.protocol}: {what}", decoders, lost, made, 4 - 2 * len(decoders))
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -206,8 +252,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--only", choices=[case.protocol for case in CASES], help="damage only this capture")
     parser.add_argument("--places", type=int, default=60, help="how often each kind of damage is done")
     parser.add_argument("--frames", action="store_true", help="drop each frame in turn instead")
+    parser.add_argument("--known", action="store_true", help="with --frames: headway alone, told the trace IDs")
     parser.add_argument("--each", action="store_true", help="print what each place lost and made up, too")
     chosen = parser.parse_args(arguments)
+    if chosen.known and not chosen.frames:
+        parser.error("--known is for --frames")
     print("\n## Damage to instruction traces\n")
     root, rows = os.environ.get("HEADWAY_OPENCSD"), list[list[str]]()
     for case in CASES:
@@ -218,7 +267,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             where = "in OpenCSD's sources: set HEADWAY_OPENCSD" if case.folder else "data/tc2: set HEADWAY_SHARED"
             print(f"{case.protocol}: not measured, because its capture is not there; it is {where}.")
             continue
-        rows += _measure(case, source, chosen.places, frames=chosen.frames, each=chosen.each)
+        rows += _measure(case, source, chosen.places, frames=chosen.frames, each=chosen.each, known=chosen.known)
     if rows:
         print(table(["damage", "headway loses", "makes up", "OpenCSD loses", "makes up"], rows))
         print("\nInstructions: median / mean / worst" + ("." if chosen.frames else f" of {chosen.places} places."))

@@ -22,7 +22,7 @@ from .events cimport write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
 from .etrace cimport stop_encoder
 from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
-from .memory cimport forget_served, grant
+from .memory cimport WAITED, forget_served, grant
 from .power cimport start_hart
 from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread
 from .transitions cimport tell_account, tell_away, tell_span
@@ -237,8 +237,8 @@ cdef class MachineProcessor:
             h = &m.harts[i]
             h.number = i
             h.page = NO_PAGE
-            h.core = i // m.threads
-            h.slot = i % m.threads
+            h.core = <uint8_t>(i // m.threads)
+            h.slot = <uint8_t>(i % m.threads)
             h.ready = NEVER
             h.privilege = MACHINE
             h.control = CTL_RESET
@@ -571,6 +571,8 @@ cdef class MachineProcessor:
         cdef Hart* h = &self.m.harts[<int>hart]
         h.pc = <uint32_t>(address & 0xFFFFFFFE)
         forget_served(h)
+        # Whatever it waited for is forgotten by `attempt`.
+        h.attention |= WAITED
 
     def halted(self, hart: int) -> int:
         """Return the halted state in which the hart waits for an interrupt, 1 to 3; 0: it does not; -1: not started."""

@@ -39,12 +39,11 @@ ctypedef fused Trace:
 
 cdef inline bint is_usual(Core* c, Hart* h) noexcept nogil:
     """Return whether nothing must be handled at the hart's turn, other than its trace."""
-    if unlikely(h.attention != 0):
-        if h.attention != TRACED or not h.traced.on or h.traced.wanted != TRACE_WANTED:
-            return False
-        if c.unit.matching or c.unit.window or c.unit.left <= 0 or h.traced.due:
-            return False
-    return not (h.guarded | h.served[0] | h.served_fetch | h.translated[0])
+    if not h.attention:
+        return True
+    if h.attention != TRACED or not h.traced.on or h.traced.wanted != TRACE_WANTED:
+        return False
+    return not (c.unit.matching or c.unit.window or c.unit.left <= 0 or h.traced.due)
 
 
 cdef inline bint hits_code(Machine* m, Core* c, Hart* h, uint32_t address, int64_t now) noexcept nogil:
@@ -197,7 +196,6 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     d = usual_fetch(m, c, h, pc, m.now, &h.fetched, &h.page, &h.code)
     if d == NULL:
         return False
-    h.arrival = 0
     if h.due > cycle:
         at = usable_at(h, d)
         if at > cycle:
@@ -341,8 +339,7 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit, Trace 
     h.code = code
     if tried >= 0:
         h.ready = ready
-        h.reason = reason
-        h.arrival = 0
+        h.reason = <uint8_t>reason
         m.now = tried + to_tick
         c.cycle = tried
         c.last = h.slot

@@ -16,9 +16,9 @@ from .csrs cimport read_csr, write_csr
 from .debug cimport DEBUGGED, HOLD_ASKED, STOP_DEBUG, hold, stops_here
 from .devices cimport device_load, device_store
 from .events cimport watch_event
-from .memory cimport can_access, can_fetch, empty, end_reservations, forget_served, stored
+from .memory cimport WAITED, can_access, can_fetch, empty, end_reservations, forget_served, stored
 from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING, halt
-from .protection cimport MAY_EXECUTE, MAY_READ, MAY_WRITE, may
+from .protection cimport GUARDED, MAY_EXECUTE, MAY_READ, MAY_WRITE, may
 from .signals cimport GAP, TOLD_DID, TOLD_RANGE, TOLD_RECORD, TOLD_RUNS, TOLD_TURN, tell
 from .structures cimport Core, Decoded, Hart, Machine
 from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_retired, watch_trap, watch_turn
@@ -46,7 +46,7 @@ cdef inline int fault(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t val
 
 cdef inline bint allowed(Hart* h, uint32_t address, uint32_t size, uint32_t permission) noexcept nogil:
     cdef uint32_t privilege = h.privilege
-    if not h.guarded:
+    if not h.attention & GUARDED:
         return True
     if permission != MAY_EXECUTE and h.mstatus & MPRV:
         privilege = h.mstatus >> 11 & 3
@@ -57,7 +57,7 @@ cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t si
     """Load a value, zero-extended."""
     cdef uint32_t offset = address - RAM
     value[0] = 0
-    if h.guarded and not allowed(h, address, size, MAY_READ):
+    if h.attention & GUARDED and not allowed(h, address, size, MAY_READ):
         return fault(m, c, h, LOAD_FAULT, address)
     if offset <= m.ram_size - size:
         if not can_access(m, c, h, address, size, False):
@@ -96,7 +96,7 @@ cdef inline void write_ram(Machine* m, Core* c, Hart* h, uint32_t address, uint3
 
 cdef inline int store(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t value) noexcept nogil:
     cdef uint32_t offset = address - RAM
-    if h.guarded and not allowed(h, address, size, MAY_WRITE):
+    if h.attention & GUARDED and not allowed(h, address, size, MAY_WRITE):
         return fault(m, c, h, STORE_FAULT, address)
     if offset <= m.ram_size - size:
         if not can_access(m, c, h, address, size, True):
@@ -133,7 +133,7 @@ cdef inline int atomic(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t* value
     cdef bint reading = d.operation == LR
     if address & 3:
         return fault(m, c, h, LOAD_MISALIGNED if reading else STORE_MISALIGNED, address)
-    if h.guarded and not allowed(h, address, 4, MAY_READ if reading else MAY_WRITE):
+    if h.attention & GUARDED and not allowed(h, address, 4, MAY_READ if reading else MAY_WRITE):
         return fault(m, c, h, LOAD_FAULT if reading else STORE_FAULT, address)
     if offset > m.ram_size - 4 and not in_tcm:
         return fault(m, c, h, LOAD_FAULT if reading else STORE_FAULT, address)
@@ -304,7 +304,7 @@ cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Return the instruction at pc; NULL if the hart is blocked, or if it has trapped, which changes `pc`."""
     cdef uint32_t pc = h.pc
     cdef Decoded* d
-    if h.guarded and not allowed(h, pc, 2, MAY_EXECUTE):
+    if h.attention & GUARDED and not allowed(h, pc, 2, MAY_EXECUTE):
         fault(m, c, h, FETCH_FAULT, pc)
         return NULL
     if (pc >> c.icache.shift) + 1 != h.fetched:
@@ -322,7 +322,7 @@ cdef inline Decoded* fetch(Machine* m, Core* c, Hart* h) noexcept nogil:
         fault(m, c, h, FETCH_FAULT, pc + 2)
         return NULL
     if d.crosses:
-        if h.guarded and not allowed(h, pc + 2, 2, MAY_EXECUTE):
+        if h.attention & GUARDED and not allowed(h, pc + 2, 2, MAY_EXECUTE):
             fault(m, c, h, FETCH_FAULT, pc + 2)
             return NULL
         if pc + 2 - RAM < m.ram_size:
@@ -510,7 +510,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         watch_retired(m, c, h, d, pc, next, taken)
         if c.unit.matching:
             watch_event(m, c, h, d, pc, a, b)
-    if h.served[0] | h.served_fetch | h.translated[0]:
+    if h.attention & WAITED:
         forget_served(h)
     finish(m, h, cycle, begin, m.refill if taken else 0)
     if late > 1:

@@ -18,6 +18,10 @@ cdef enum:  # Kind
     UPGRADE = 2
     WRITE_WORD = 3
 
+cdef enum:  # Attention
+    WAITED = 256
+    # ^ Its instruction has waited for memory.
+
 
 cdef inline int32_t place_of(Cache* cache, uint32_t line) noexcept nogil:
     """Return the place of a line in the cache; -1 if the line is not in the cache."""
@@ -134,6 +138,7 @@ cdef inline bint translate(Machine* m, Core* c, Hart* h, uint32_t address, uint3
     for i in range(3, 0, -1):
         h.translated[i] = h.translated[i - 1]
     h.translated[0] = page
+    h.attention |= WAITED
     wait_until(c, h, m.now + m.tlb_miss, TLB_MISS)
     return False
 
@@ -143,6 +148,7 @@ cdef inline void forget_served(Hart* h) noexcept nogil:
     memset(h.served, 0, sizeof(h.served))
     memset(h.translated, 0, sizeof(h.translated))
     h.served_fetch = 0
+    h.attention &= ~<uint32_t>WAITED
 
 
 cdef inline void wait_until(Core* c, Hart* h, int64_t tick, int reason) noexcept nogil:
@@ -196,6 +202,12 @@ cdef inline bint wait_for_line(Core* c, Hart* h, Cache* cache, int32_t place, ui
     return False
 
 
+cdef inline void serve_fetch(Hart* h, uint32_t line) noexcept nogil:
+    """Note the line as served to the instruction that is fetched."""
+    h.served_fetch = line + 1
+    h.attention |= WAITED
+
+
 cdef inline bint can_fetch(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
     """Return whether the instruction line at the address, in RAM, is present; if not, the hart waits."""
     cdef uint32_t line = address >> c.icache.shift
@@ -208,9 +220,9 @@ cdef inline bint can_fetch(Machine* m, Core* c, Hart* h, uint32_t address) noexc
     if place >= 0:
         if c.icache.filled[place] <= m.now:
             return True
-        h.served_fetch = line + 1
+        serve_fetch(h, line)
         return wait_for_line(c, h, &c.icache, place, line, FETCH, FETCH_INTERNAL)
-    h.served_fetch = line + 1
+    serve_fetch(h, line)
     miss(m, c, h, &c.icache, line, FETCH, FETCH_INTERNAL)
     return False
 
@@ -219,6 +231,7 @@ cdef inline void serve(Hart* h, uint32_t line) noexcept nogil:
     """Note the line as served to the waiting instruction, which needs two lines at most."""
     h.served[1] = h.served[0]
     h.served[0] = line + 1
+    h.attention |= WAITED
 
 
 cdef inline bint has_line(Machine* m, Core* c, Hart* h, uint32_t line, bint store) noexcept nogil:
@@ -263,6 +276,7 @@ cdef inline bint can_access(Machine* m, Core* c, Hart* h, uint32_t address, uint
             return False
     if store and not m.write_back:
         if h.buffer or h.buffer_free > m.now:
+            h.attention |= WAITED
             h.reason = STORE_EXTERNAL
             h.arrival = 0 if h.buffer else h.buffer_free
             h.ready = NEVER if h.buffer else cycle_of(c, h.buffer_free)

@@ -11,6 +11,10 @@ cdef enum:  # Permission
     MAY_EXECUTE = 4
     LOCKED = 0x80
 
+cdef enum:  # Attention
+    GUARDED = 512
+    # ^ A PMP entry is in force.
+
 
 cdef inline uint32_t configuration(Hart* h, int entry) noexcept nogil:
     return h.pmpcfg[entry >> 2] >> (8 * (entry & 3)) & 0xFF
@@ -41,10 +45,10 @@ cdef inline void write_pmp(Hart* h, uint32_t number, uint32_t value) noexcept no
 cdef inline void set_guard(Hart* h) noexcept nogil:
     """Update whether accesses must be checked. With no entry on, user mode may access everything (unlike the standard)."""
     cdef int k
-    h.guarded = 0
+    h.attention &= ~<uint32_t>GUARDED
     for k in range(16):
         if configuration(h, k) & 0x18:
-            h.guarded = 1
+            h.attention |= GUARDED
 
 
 cdef inline bint may(Hart* h, uint32_t address, uint32_t size, uint32_t permission, uint32_t privilege) noexcept nogil:

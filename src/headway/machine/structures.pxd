@@ -308,30 +308,37 @@ ctypedef struct Log:
     int64_t room
 
 ctypedef struct Hart:
-    uint32_t x[33]
-    uint32_t pc
+    # What every turn needs is together, in as few lines of the host's cache as possible. Cycles are those of its core.
+    int64_t ready
+    # ^ When it can issue; NEVER while that is unknown.
+    int64_t free
+    # ^ The first cycle that has not been charged yet.
+    int64_t due
+    # ^ The latest cycle at which a register becomes usable.
+    int64_t instret
     Decoded* code
     # ^ The open page of code, decoded.
     uint32_t page
     # ^ Number of that page.
+    uint32_t pc
     uint32_t fetched
     # ^ The cache line of the last instruction fetch, + 1.
-    uint32_t privilege
     uint32_t attention
     # ^ What must be handled before an instruction is issued: INTERRUPTED, PROFILING …
-
-    # When it issues, in cycles of its core.
-    int64_t free
-    # ^ The first cycle that has not been charged yet.
-    int64_t ready
-    # ^ When it can issue; NEVER while that is unknown.
-    int64_t due
-    # ^ The latest cycle at which a register becomes usable.
-    int64_t usable[33]
-    int32_t reason
+    uint32_t data_page
+    uint8_t reason
     # ^ Why it cannot issue between free and ready.
+    uint8_t slot
+    uint8_t core
+    uint8_t range
+
+    uint32_t x[33]
+    uint32_t fetch_page
+    uint32_t privilege
+    uint32_t latch
     int64_t arrival
     # ^ The tick until which it waits for memory, if ``ready`` was computed from it; 0: not waiting for a tick.
+    int64_t usable[33]
 
     # Memory.
     uint32_t wanted
@@ -344,8 +351,6 @@ ctypedef struct Hart:
     # ^ Pages + 1 that were translated for it; an instruction needs four at most.
     uint32_t reserved
     # ^ Line + 1 that LR reserved.
-    uint32_t fetch_page
-    uint32_t data_page
     uint32_t* tlb
     int64_t* tlb_used
     int64_t tlb_uses
@@ -357,12 +362,9 @@ ctypedef struct Hart:
 
     # Where it is.
     int32_t number
-    int32_t slot
-    int32_t core
     int32_t started
     int32_t halted
     # ^ The halted state in which WFI waits, 1 to 3; 0: not halted.
-    int64_t instret
     int64_t trap_count
     # ^ Traps that it has entered.
     int32_t cost
@@ -412,12 +414,9 @@ ctypedef struct Hart:
     uint32_t pwstate
     uint32_t pmpcfg[4]
     uint32_t pmpaddr[16]
-    uint32_t guarded
-    # ^ Whether any PMP entry is in force.
 
     # Progress unit and state monitor.
     uint32_t control
-    uint32_t latch
     uint32_t depth
     uint8_t trapped[8]
     # ^ The states of the nested traps.
@@ -428,7 +427,6 @@ ctypedef struct Hart:
     uint32_t block
     uint32_t leave
     uint32_t monitor
-    uint32_t range
     int32_t state
     int32_t mode
     uint64_t counters[COUNTERS]

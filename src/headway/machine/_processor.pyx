@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from .accounts cimport cell_of, find_cells, settle
 from .architecture cimport *
-from .burst cimport burst, take_usual_turn
+from .burst cimport burst, burst_together
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
@@ -72,30 +72,33 @@ cdef inline void go_on(Machine* m, Core* c, int64_t until) noexcept nogil:
         attempt(m, c)
 
 
-cdef inline int take_turns(Machine* m, int first, int64_t until) noexcept nogil:
+cdef inline bint stops_after(Machine* m, int k) noexcept nogil:
+    """Return whether the machine stops after the turn of core k.
+
+    Cores that have not had their turn of this tick take it when the machine goes on.
+    """
+    if not m.stop:
+        return False
+    if m.stop == STOP_DEBUG:
+        m.halfway = k + 1 if m.cores_count > 1 else 0
+    else:
+        m.now += 1
+    return True
+
+
+cdef inline bint take_turns(Machine* m, int first, int64_t until) noexcept nogil:
     """Let the cores from ``first`` on that have a turn at this tick take it, in the order of their numbers.
 
-    The first of them goes on alone up to the tick ``until``. A turn may make a later core take one in the same tick.
+    While they need nothing but usual turns, they go on up to the tick ``until``. A turn may make a later core take one in
+    the same tick. Return whether the machine stops.
     """
-    cdef Core* c
-    cdef int k
-    for k in range(first, m.cores_count):
-        c = &m.cores[k]
-        if c.next != m.now:
-            continue
-        if until > m.now + 1:
-            go_on(m, c, until)
-            until = 0
-        elif not take_usual_turn(m, c):
-            attempt(m, c)
-        if unlikely(m.stop == STOP_DEBUG):
-            m.halfway = k + 1 if m.cores_count > 1 else 0
-            return m.stop
-        if m.stop:
-            # Cores that have not had their turn of this tick take it when the machine goes on.
-            m.now += 1
-            return m.stop
-    return 0
+    cdef int k = burst_together(m, first, until)
+    while k < m.cores_count:
+        attempt(m, &m.cores[k])
+        if unlikely(stops_after(m, k)):
+            return True
+        k = burst_together(m, k + 1, 0)
+    return stops_after(m, k)
 
 
 cdef int simulate(Machine* m, int64_t until) noexcept nogil:
@@ -130,8 +133,15 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
             m.now = max(m.now, until)
             return STOP_LIMIT
         m.now = soonest
-        # While one core has the ticks to itself, it goes on alone.
-        if take_turns(m, 0, min(outside, until, other)):
+        if other > soonest + 1:
+            # While one core has the ticks to itself, it goes on alone.
+            k = 0
+            while m.cores[k].next != soonest:
+                k += 1
+            go_on(m, &m.cores[k], min(outside, until, other))
+            if stops_after(m, k) or take_turns(m, k + 1, 0):
+                return m.stop
+        elif take_turns(m, 0, min(outside, until)):
             return m.stop
         soonest = find_next(m, &other)
 

@@ -5,9 +5,11 @@ before an instruction that is of another kind, that misses, or that must be deco
 What it has done by then must not change what `attempt` does: it has charged the gap before the turn, and it has marked
 lines and pages as used, which marking them again does not change.
 
-While one hart has its core to itself, its state is in variables of the host, and nothing is chosen between its turns.
+While one hart has its core to itself, its state is in variables of the host, and nothing is chosen between its turns
+(`burst_alone`). The harts of one core take turns in `burst_in_turn`, those of several in `burst_together`.
 """
 
+from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -18,6 +20,11 @@ from .memory cimport has_page, place_of, ram_line, use_line
 from .structures cimport Core, Decoded, Hart, Machine
 from .trace cimport TRACED, TRACE_WANTED, doing_of, trace_cycles, trace_gap, trace_retired
 from .turns cimport next_turn
+
+
+cdef extern from *:
+    # Of gcc and clang. Any address will do.
+    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
 
 
 ctypedef struct NoTrace:
@@ -181,8 +188,8 @@ cdef inline int64_t in_units(Machine* m, int64_t cycles) noexcept nogil:
     return cycles if m.unit == 1 else m.unit if cycles <= m.unit else (cycles + m.unit - 1) // m.unit * m.unit
 
 
-cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """Take a turn of a usual hart. Return False if only `attempt` can."""
+cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t now) noexcept nogil:
+    """Take a turn of a usual hart at a cycle, which is at tick `now`. Return False if only `attempt` can."""
     cdef int64_t begin = cycle + 1 - m.unit, at
     cdef int32_t cost = 1, late = 0
     cdef uint32_t pc = h.pc, next, value
@@ -193,7 +200,7 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
         h.free = begin
         if unlikely(h.attention != 0) and not is_usual(c, h):
             return False
-    d = usual_fetch(m, c, h, pc, m.now, &h.fetched, &h.page, &h.code)
+    d = usual_fetch(m, c, h, pc, now, &h.fetched, &h.page, &h.code)
     if d == NULL:
         return False
     if h.due > cycle:
@@ -206,11 +213,11 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     if LB <= operation <= SW:
         next = pc + d.size
         if operation <= LHU:
-            if not usual_load(m, c, h, h.x[d.rs1] + <uint32_t>d.immediate, operation, m.now, &value):
+            if not usual_load(m, c, h, h.x[d.rs1] + <uint32_t>d.immediate, operation, now, &value):
                 return False
             h.x[d.rd] = value
             late = m.load
-        elif not usual_store(m, c, h, h.x[d.rs1] + <uint32_t>d.immediate, operation, m.now, h.x[d.rs2]):
+        elif not usual_store(m, c, h, h.x[d.rs1] + <uint32_t>d.immediate, operation, now, h.x[d.rs2]):
             return False
     else:
         next = compute(d, h.x, pc)
@@ -230,7 +237,8 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
         h.ready += m.refill
         h.reason = REFILL if m.refill else GOING
     h.pc = next
-    if late > 1:
+    if late > m.unit:
+        # Otherwise its result is there before the hart issues again.
         h.usable[d.rd] = cycle + late
         h.usable[NOWHERE] = 0
         h.due = max(h.due, h.usable[d.rd])
@@ -373,17 +381,73 @@ cdef inline int64_t alone_until(Core* c, Hart* h, int64_t limit) noexcept nogil:
     return limit
 
 
-cdef inline bint take_usual_turn(Machine* m, Core* c) noexcept nogil:
-    """Take the core's turn at tick `now`, and choose the next. Return False if only `attempt` can."""
-    cdef Hart* h = c.pick
-    if not c.plain or c.next_cycle < c.clock.cycle or not is_usual(c, h):
-        return False
-    c.cycle = c.next_cycle
-    if not usual_turn(m, c, h, c.cycle):
-        return False
+cdef inline void turn_after(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t now) noexcept nogil:
+    """Choose the turn after a usual one of the hart at tick `now`, as `next_turn` does; the usual choice is made here."""
+    cdef Hart* next = h + 1 if h.slot + 1 < c.threads else c.harts
     c.last = h.slot
-    next_turn(m, c)
+    if next.ready <= cycle + 1:
+        c.pick = next
+        c.next_cycle = cycle + 1
+        c.next = now + 1
+    else:
+        next_turn(m, c)
+
+
+cdef inline bint burst_in_turn(Machine* m, Core* c, int64_t limit) noexcept nogil:
+    """Take turns of the core's harts before cycle `limit`, and choose the next. Return False if only `attempt` can take it."""
+    cdef int64_t cycle, to_tick = c.clock.tick - c.clock.cycle
+    cdef Hart* h
+    while c.next_cycle < limit:
+        h = c.pick
+        cycle = c.next_cycle
+        m.now = cycle + to_tick
+        if not is_usual(c, h):
+            return False
+        c.cycle = cycle
+        if not usual_turn(m, c, h, cycle, cycle + to_tick):
+            return False
+        turn_after(m, c, h, cycle, cycle + to_tick)
     return True
+
+
+cdef inline void look_ahead(Hart* h) noexcept nogil:
+    """Have the host fetch what the hart's turn in the next tick needs, while the other cores take theirs of this one."""
+    prefetch(<const void*>(<size_t>h.code + ((h.pc & (PAGE - 1)) >> 1) * sizeof(Decoded)))
+    prefetch(h.x)
+    prefetch(&h.x[16])
+
+
+cdef inline int burst_together(Machine* m, int first, int64_t until) noexcept nogil:
+    """Let the cores from ``first`` on take their turns of tick `now`, in the order of their numbers.
+
+    If that is all cores, they go on up to tick ``until``, before which nothing else happens, while there are several turns
+    in a tick: a usual turn of a core never changes when another has its next. Return the first core whose turn at tick `now`
+    only `attempt` can take; the number of cores if there is none.
+    """
+    cdef int64_t now = m.now, soonest, cycle
+    cdef Core* c
+    cdef Hart* h
+    cdef int k, taken
+    while True:
+        soonest = NEVER
+        taken = 0
+        for k in range(first, m.cores_count):
+            c = &m.cores[k]
+            if c.next == now:
+                h = c.pick
+                cycle = c.next_cycle
+                if not c.plain or cycle < c.clock.cycle or not is_usual(c, h):
+                    return k
+                c.cycle = cycle
+                if not usual_turn(m, c, h, cycle, now):
+                    return k
+                turn_after(m, c, h, cycle, now)
+                look_ahead(c.pick)
+                taken += 1
+            soonest = min(soonest, c.next)
+        if first or taken < 2 or soonest >= until:
+            return m.cores_count
+        now = m.now = soonest
 
 
 cdef inline bint burst(Machine* m, Core* c, int64_t until) noexcept nogil:
@@ -392,14 +456,11 @@ cdef inline bint burst(Machine* m, Core* c, int64_t until) noexcept nogil:
     Return whether it is one that only `attempt` can take.
     """
     cdef Hart* h = c.pick
-    cdef int64_t limit
+    cdef int64_t limit, alone
     if not c.plain or c.next_cycle < c.clock.cycle:
         return True
-    limit = alone_until(c, h, c.clock.cycle + (until - c.clock.tick))
-    if limit > c.next_cycle + m.unit:
-        return not is_usual(c, h) or go_on_alone(m, c, h, limit) and c.next < until
-    while c.next < until:
-        m.now = c.next
-        if not take_usual_turn(m, c):
-            return True
-    return False
+    limit = c.clock.cycle + (until - c.clock.tick)
+    alone = alone_until(c, h, limit)
+    if alone > c.next_cycle + m.unit:
+        return not is_usual(c, h) or go_on_alone(m, c, h, alone) and c.next < until
+    return not burst_in_turn(m, c, limit)

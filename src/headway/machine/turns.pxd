@@ -64,19 +64,19 @@ cdef inline void next_turn_skip(Core* c, int64_t cycle, int slot) noexcept nogil
 
 cdef inline void next_turn(Machine* m, Core* c) noexcept nogil:
     """Choose the turn after the cycle that was tried last."""
-    cdef int slot
-    cdef int64_t cycle
-    if c.threads == 1:
-        cycle = c.cycle + 1
-        take_turn(c, c.harts, c.harts.ready if c.harts.ready > cycle else cycle)
-        return
-    slot = c.last + 1
+    cdef int64_t cycle = c.cycle + 1
+    cdef int slot = c.last + 1
+    cdef Hart* h
     if slot == c.threads:
         slot = 0
-    if m.strict:
-        next_turn_strict(c, c.cycle + 1, slot)
+    h = &c.harts[slot]
+    if h.ready <= cycle:
+        # The usual case.
+        take_turn(c, h, cycle)
+    elif m.strict:
+        next_turn_strict(c, cycle, slot)
     else:
-        next_turn_skip(c, c.cycle + 1, slot)
+        next_turn_skip(c, cycle, slot)
 
 
 cdef inline void new_turn(Machine* m, Core* c) noexcept nogil:

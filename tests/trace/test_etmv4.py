@@ -375,6 +375,25 @@ def test_a_return_after_code_that_is_not_there_is_assumed_to_go_where_the_last_c
     assert not any(one.assumed for one in decode(code, trace, setting=stack) if isinstance(one, Instruction))
 
 
+def test_a_return_to_a_call_before_what_was_assumed_is_assumed() -> None:
+    stack = Setting(version=0x42, return_stack=True)
+    call, away = (0x94000000 | 3).to_bytes(4, "little"), (0xD61F0000).to_bytes(4, "little")
+    code = words(call, NOP, RET, RET, away, NOP, NOP, RET, NOP)
+    trace = HERE + atoms([True, False, True]) + long_address(BASE + 24) + atoms([True, True]) + long_address(BASE + 32)
+    found = decode(code, trace, setting=stack, assumes=True)
+    assert [(one.address - BASE, one.assumed) for one in found if isinstance(one, Instruction)] == [
+        (0, False), (12, True), (16, True), (24, False), (28, False), (4, True), (8, True),
+    ]  # fmt: skip
+
+
+def test_an_address_of_the_trace_ends_what_is_assumed_where_it_is_the_place_too() -> None:
+    trace = HERE + atoms([False]) + long_address(BASE + 8) + atoms([True]) + long_address(BASE + 16) + atoms([True])
+    found = decode(words((NOP + RET) * 3), trace, assumes=True)
+    assert [(one.address - BASE, one.assumed) for one in found if isinstance(one, Instruction)] == [
+        (0, True), (4, True), (8, False), (12, False), (16, False), (20, False),
+    ]  # fmt: skip
+
+
 def test_an_exception_without_an_address_is_assumed_to_go_on_where_it_returns() -> None:
     trace = HERE + exception(14, BASE + 4) + atoms([True])
     found = decode(words(NOP, NOP, RET), trace, assumes=True)

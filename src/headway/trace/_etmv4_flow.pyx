@@ -420,6 +420,7 @@ cdef class Etmv4Flow(WaypointFlow):
                     self.target.value if isa == A64 else <uint32_t>self.target.value
                 ):
                     walk.convince()
+                    walk.ascertain(certain)
                     return True
                 self.contradict(index)
             self.must = False

@@ -88,6 +88,7 @@ cdef class PtmFlow(WaypointFlow):
         elif walk.place.known == HERE:
             if walk.place.address == p.value and walk.place.isa == p.isa:
                 walk.thread = p.context
+                walk.ascertain(True)
                 return walk.convince()
             walk.contradict(p.index)
         walk.thread = p.context

@@ -18,7 +18,8 @@ to an address that was there before is a gap without an image.
 
 A walk that assumes goes on where trace and program disagree, as if the trace were right and the program another one
 than that which ran: a branch without a condition that is not executed is passed by, and the return stack is kept. What
-was executed from there up to the next address of the trace is marked `ASSUMED`.
+was executed from there up to the next address of the trace that has all its bits is marked `ASSUMED`, and what follows
+from the return stack of before.
 
 Cycles are known at waypoints. An instruction before a waypoint has the cycle at which the waypoint before it was done,
 and 0 cycles.
@@ -129,6 +130,7 @@ cdef class Walk:
         self.place.known = NOWHERE
         self.begin_gap(why, index, not self.trial)
         if self.assumes and (why == CONTRADICTION or why == IMAGE):
+            self.strange = self.strange or why == IMAGE
             return self.doubt_stack()
         return self.clear_stack()
 
@@ -151,7 +153,7 @@ cdef class Walk:
         for i in range(self.first, self.used):
             if self.rows[i].sort == INSTRUCTION:
                 self.rows[i].executed |= ASSUMED
-        return 0
+        return self.doubt_stack()
 
     # Places
 
@@ -178,8 +180,12 @@ cdef class Walk:
         elif self.links:
             self.push(self.link, self.place.isa)
         self.place.address, self.place.isa, self.place.known, self.place.block = address, isa, HERE, 0
-        self.assumed = False
+        self.ascertain(certain)
         return 0
+
+    cdef void ascertain(self, bint certain) noexcept:
+        """Take the place for certain again, as an address of the trace is there, if all its bits are right."""
+        self.assumed = self.assumed and not certain
 
     cdef bint doubts(self) noexcept:
         """Return whether the place was lost in a way that addresses may be wrong, of which not all bits are certain."""

@@ -85,9 +85,7 @@ def _check_machine(run: RecordedRun, path: str, traced: str, program: str) -> No
     if ran and traced and ran[:255] != traced:
         raise HeadwayError(f"{run.words} is of {ran!a}, and {path!a} of {traced!a}: give the trace of the same run")
     if run.program and program and run.program != program:
-        raise HeadwayError(
-            f"{run.words} and {path!a} are of two programs with the name {traced!a}: give the trace of the same run"
-        )
+        raise HeadwayError(f"{run.words} and {path!a} are of different programs: give the trace of the same run")
 
 
 class TracedEtrace:

@@ -24,6 +24,8 @@ __all__ = ["Files", "Part", "ProcessMemory"]
 
 _DUMP = re.compile(r"0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19}")
 _MOST_NAMES = 1 << 20
+_MOST_KALLSYMS = 1 << 27
+"""The largest size of a copy of /proc/kallsyms, in bytes. Those of large kernels have 20 MB."""
 _TOP = 1 << 64
 
 
@@ -91,8 +93,12 @@ class Files:
 
     def name_kernel(self, path: str, symbols: str) -> None:
         """Take the names of a copy of the kernel's memory from a copy of its /proc/kallsyms, if that can be read."""
-        if self.check(symbols):
-            self._kernels[path] = KernelSymbols(Path(symbols))
+        if not self.check(symbols):
+            return
+        if os.path.getsize(symbols) > _MOST_KALLSYMS:
+            self.problems[symbols] = f"{symbols!a} is too large for a copy of /proc/kallsyms"
+            return
+        self._kernels[path] = KernelSymbols(Path(symbols))
 
     def kernel(self, path: str) -> KernelSymbols | None:
         """Return the names of a copy of the kernel's memory; None: it is no such copy, or has no names."""

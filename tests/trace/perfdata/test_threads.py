@@ -291,9 +291,22 @@ def test_the_kernel_s_code_and_names_are_those_that_perf_copied(tmp_path: Path) 
     capture = PtThreads(Recorded(made.path))
     assert capture.streams[100].image.symbol(made.executed[100][0][0]) == ""
     assert "kallsyms' cannot be read" in capture.left_out
-    (tmp_path / "perf.data/kcore_dir/kcore").write_bytes(b"no ELF")
-    with pytest.raises(HeadwayError, match="is not an ELF program"):
-        PtThreads(Recorded(made.path))
+
+
+def test_a_copy_of_the_kernel_that_is_none_is_left_out(tmp_path: Path) -> None:
+    made = recording(tmp_path, 5, 8, kernel=True)
+    kcore = tmp_path / "perf.data/kcore_dir/kcore"
+    beyond = core({(1 << 64) - 16: b"x" * 64})
+    many = core({KERNEL + number: b"x" for number in range(2000)})
+    for content in (b"", b"no ELF", kcore.read_bytes()[:70], core({}), beyond, many):
+        kcore.write_bytes(content)
+        assert "kcore" in Recorded(made.path).left_out()[0]
+        done = headway("trace", "stats", made.path)
+        assert "Traceback" not in done.stderr
+    with (tmp_path / "perf.data/kcore_dir/kallsyms").open("wb") as names:
+        names.truncate(1 << 28)
+    kcore.write_bytes(core({KERNEL: b"\x90"}))
+    assert "is too large" in Recorded(made.path).left_out()[0]
 
 
 def test_a_folder_of_several_files_of_records_is_refused(tmp_path: Path) -> None:

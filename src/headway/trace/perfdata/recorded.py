@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from headway.binary.elf import ElfFile
 from headway.errors import HeadwayError
 from headway.trace.containers import file_in
 from headway.trace.memory import Files
@@ -23,6 +24,20 @@ INTEL_PT, BTS, CORESIGHT, SPE = 1, 2, 3, 4
 _KINDS = {BTS: "Intel BTS", SPE: "Arm SPE", 5: "s390 CPU-MF", 6: "HiSilicon PTT", 7: "Arm TRBE"}
 _CLOCKS = {0: "CLOCK_REALTIME", 1: "CLOCK_MONOTONIC", 4: "CLOCK_MONOTONIC_RAW", 7: "CLOCK_BOOTTIME", 11: "CLOCK_TAI"}
 _VDSO = "[vdso]"
+_MOST_SEGMENTS = 1024
+"""The most parts of a copy of the kernel's memory. perf copies the kernel's code and that of its modules."""
+
+
+def _unsound(code: str) -> str:
+    """Return why a copy of the kernel's code cannot be used; empty: it can."""
+    try:
+        with ElfFile(code) as elf:
+            segments = elf.segments()
+    except HeadwayError as error:
+        return str(error)
+    if not 0 < len(segments) <= _MOST_SEGMENTS or any(at + size > 1 << 64 for at, _, size in segments):
+        return f"{code!a} is no copy of a kernel's memory: it has {len(segments)} parts, or one beyond 64 bits"
+    return ""
 
 
 class Recorded:
@@ -94,9 +109,13 @@ class Recorded:
         return self.file.text(Feature.CPUID)
 
     def _kernel(self, folder: Path) -> tuple[str, ...]:
-        """Return the path of the copy of the kernel's code that perf put into a folder, if there is one."""
+        """Return the path of the copy of the kernel's code that perf put into a folder, if there is a sound one."""
         code = str(folder / "kcore")
         if not folder.is_dir() or not self.files.check(code):
+            return ()
+        problem = _unsound(code)
+        if problem:
+            self.files.problems[code] = problem
             return ()
         self.files.name_kernel(code, str(folder / "kallsyms"))
         return (code,)

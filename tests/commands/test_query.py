@@ -212,9 +212,14 @@ def test_an_error_that_the_sql_raises_is_not_the_recording_s(run: Path) -> None:
     assert "as asked" in found.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+STOPS = [(signal.SIGINT, 1.0), (signal.SIGTERM, 1.0), (signal.SIGHUP, 1.0)]
+EARLY = [(signal.SIGINT, 0.03 * number) for number in range(9)]
+"""The first 0.3 s are those in which the tables are made."""
+
+
+@pytest.mark.parametrize(("number", "after"), STOPS + EARLY)
 def test_a_question_without_an_end_can_be_stopped_and_leaves_nothing(
-    run: Path, tmp_path: Path, number: signal.Signals
+    run: Path, tmp_path: Path, number: signal.Signals, after: float
 ) -> None:
     endless = "WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t"
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RUN}"
@@ -225,7 +230,7 @@ def test_a_question_without_an_end_can_be_stopped_and_leaves_nothing(
         try:
             while not list(tmp_path.iterdir()):
                 assert asked.poll() is None
-            time.sleep(1)
+            time.sleep(after)
             asked.send_signal(number)
             _, said = asked.communicate(timeout=30)
         finally:

@@ -79,8 +79,8 @@ class DuckDB:
                 "preserve_insertion_order": "false",
             }
         )
-        self._con.execute("SET TimeZone='UTC'")
-        self._con.execute("SET parquet_metadata_cache=true")  # one answer may need several queries
+        self._execute("SET TimeZone='UTC'")
+        self._execute("SET parquet_metadata_cache=true")  # one answer may need several queries
         self._allowed: set[str] = set()
         self._sealed = False
         if database is not None:
@@ -94,7 +94,7 @@ class DuckDB:
                 raise HeadwayError(f"there is no DuckDB database {database!a}: give the path of one")
             if valid(path) != path:
                 raise HeadwayError(f"DuckDB opens no file whose path is not UTF-8, as {database!a} is: rename it")
-            self._con.execute(f'ATTACH {literal(path)} AS "{name.replace(chr(34), chr(34) * 2)}" (READ_ONLY)')
+            self._execute(f'ATTACH {literal(path)} AS "{name.replace(chr(34), chr(34) * 2)}" (READ_ONLY)')
         except (duckdb.Error, HeadwayError) as error:
             self.close()
             if isinstance(error, HeadwayError):
@@ -127,7 +127,7 @@ class DuckDB:
     def _columns_in(self, path: str) -> set[str] | None:
         """Return the columns of a file; None: it cannot be read, as reading it will say."""
         try:
-            found = self._con.execute(f"SELECT name FROM parquet_schema({literal(self._file(path))})").fetchall()
+            found = self._execute(f"SELECT name FROM parquet_schema({literal(self._file(path))})")
         except duckdb.Error:
             return None
         return {name for (name,) in found}
@@ -146,13 +146,13 @@ class DuckDB:
     def put(self, name: str, rows: pa.Table) -> None:
         """See `Engine.put`."""
         self._con.register("rows_to_keep", rows)
-        self._con.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
+        self._execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
         self._con.unregister("rows_to_keep")
 
     def define(self, name: str, query: str) -> None:
         """See `Engine.define`."""
         try:
-            self._con.execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
+            self._execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
         except duckdb.Error as error:
             raise DamagedError(_words(error)) from None
 
@@ -161,9 +161,9 @@ class DuckDB:
         if self._sealed:
             return
         try:
-            self._con.execute(f"SET allowed_paths=[{', '.join(map(literal, sorted(self._allowed)))}]")
-            self._con.execute("SET enable_external_access=false")
-            self._con.execute("SET lock_configuration=true")
+            self._execute(f"SET allowed_paths=[{', '.join(map(literal, sorted(self._allowed)))}]")
+            self._execute("SET enable_external_access=false")
+            self._execute("SET lock_configuration=true")
         except duckdb.Error as error:
             raise HeadwayError(
                 f"this DuckDB cannot be restricted to the recording's files ({_words(error)}): install a newer one"
@@ -221,6 +221,10 @@ class DuckDB:
                 return
             yield from some
 
+    def _execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement of ours. Return the rows of its answer."""
+        return self._do(self._con, lambda: self._con.execute(statement).fetchall())
+
     def _do(self, cursor: Any, work: Callable[[], _T]) -> _T:
         """Run ``work`` in a thread of its own, so that the caller can be interrupted and the query with it.
 
@@ -234,8 +238,8 @@ class DuckDB:
             except BaseException as error:
                 done.set_exception(error)
 
-        threading.Thread(target=run, name="headway-query", daemon=True).start()
         try:
+            threading.Thread(target=run, name="headway-query", daemon=True).start()
             wait([done], self._seconds)
             if not done.done():
                 raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less")

@@ -213,7 +213,7 @@ def test_an_error_that_the_sql_raises_is_not_the_recording_s(run: Path) -> None:
 
 
 STOPS = [(signal.SIGINT, 1.0), (signal.SIGTERM, 1.0), (signal.SIGHUP, 1.0)]
-EARLY = [(signal.SIGINT, 0.03 * number) for number in range(9)]
+EARLY = [(signal.SIGINT, 0.03 * number) for number in range(1, 9)]
 """The first 0.3 s are those in which the tables are made."""
 
 

@@ -145,9 +145,13 @@ class DuckDB:
 
     def put(self, name: str, rows: pa.Table) -> None:
         """See `Engine.put`."""
-        self._con.register("rows_to_keep", rows)
-        self._execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
-        self._con.unregister("rows_to_keep")
+
+        def keep() -> None:
+            self._con.register("rows_to_keep", rows)
+            self._con.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
+            self._con.unregister("rows_to_keep")
+
+        self._do(self._con, keep)
 
     def define(self, name: str, query: str) -> None:
         """See `Engine.define`."""
@@ -175,7 +179,7 @@ class DuckDB:
         if valid(query) != query:
             raise HeadwayError("the SQL is wrong: it contains bytes that are not UTF-8")
         try:
-            statements = self._con.extract_statements(query)
+            statements = self._do(self._con, lambda: self._con.extract_statements(query))
         except duckdb.Error as error:
             raise HeadwayError(f"the SQL is wrong: {_words(error)}") from None
         if len(statements) != 1 or statements[0].type not in (
@@ -228,7 +232,8 @@ class DuckDB:
     def _do(self, cursor: Any, work: Callable[[], _T]) -> _T:
         """Run ``work`` in a thread of its own, so that the caller can be interrupted and the query with it.
 
-        DuckDB itself continues when a signal arrives while it computes.
+        DuckDB itself continues when a signal arrives while it computes, or raises RuntimeError in place of
+        KeyboardInterrupt.
         """
         done: Future[_T] = Future()
 

@@ -18,8 +18,8 @@ to an address that was there before is a gap without an image.
 
 A walk that assumes goes on where trace and program disagree, as if the trace were right and the program another one
 than that which ran: a branch without a condition that is not executed is passed by, and the return stack is kept. What
-was executed from there up to the next address of the trace that has all its bits is marked `ASSUMED`, and what follows
-from the return stack of before.
+was executed from there up to the next address of the trace that has all its bits is marked `ASSUMED`. So is what follows
+after a return to a call of before.
 
 Cycles are known at waypoints. An instruction before a waypoint has the cycle at which the waypoint before it was done,
 and 0 cycles.

@@ -143,7 +143,7 @@ def _decode(
 
     --assume shows what would have been executed if the trace were right where the program contradicts it, as a kernel
     does that changed its code when it started. The state of such instructions is `assumed`, up to the next address of
-    the trace.
+    the trace that has all its bits.
     """
     if begin is not None and end is not None and begin >= end:
         raise click.UsageError("--from is not before --to: there is nothing in between")
@@ -187,21 +187,22 @@ def _stats(
 
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
-    if etrace_traces.answers(path) or host_traces.answers(path) or machine_traces.answers(path):
-        _assumes_nothing(assumes)
     if etrace_traces.answers(path):
+        _assumes_nothing(assumes)
         _no_threads(threads)
         if windows:
             raise click.UsageError("--windows is for traces of the machine's own format: E-Trace has no profile")
         etrace_traces.stats(path, images, ids, style)
         return
     if host_traces.answers(path):
+        _assumes_nothing(assumes)
         if windows:
             raise click.UsageError("--windows is for traces of the machine (.hwt)")
         host_traces.stats(path, images, (*ids, *threads), style)
         return
     _no_threads(threads)
     if machine_traces.answers(path):
+        _assumes_nothing(assumes)
         (machine_traces.windows if windows else machine_traces.stats)(path, images, ids, style)
         return
     if windows:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 import duckdb
@@ -24,6 +21,7 @@ from headway.text import valid
 
 from .catalogue import RecordedRun
 from .engine import SMALL, DamagedError, QueryResult, UnanswerableError, casts, columns_of, literal, may_lack
+from .interruptible import Job
 
 __all__ = ["MEMORY", "DuckDB"]
 
@@ -46,8 +44,6 @@ _UNANSWERABLE = (
 )
 _MAGIC = re.compile(r"[*?\[\]{}\ud800-\udfff]")
 """The characters that DuckDB treats as a pattern in a file name, and bytes that are not valid UTF-8."""
-_AGAIN = 0.05
-"""Seconds after which a query that does not stop is interrupted again."""
 _PATIENCE = 2.0
 """Seconds after which a query that does not stop is abandoned. DuckDB does not check for interrupts within one SQL
 function.
@@ -230,31 +226,18 @@ class DuckDB:
         return self._do(self._con, lambda: self._con.execute(statement).fetchall())
 
     def _do(self, cursor: Any, work: Callable[[], _T]) -> _T:
-        """Run ``work`` in a thread of its own, so that the caller can be interrupted and the query with it.
+        """Run ``work`` so that the caller can be interrupted, and the query of ``cursor`` with it.
 
         DuckDB itself continues when a signal arrives while it computes, or raises RuntimeError in place of
         KeyboardInterrupt.
         """
-        done: Future[_T] = Future()
-
-        def run() -> None:
-            try:
-                done.set_result(work())
-            except BaseException as error:
-                done.set_exception(error)
-
+        job = Job(work)
         try:
-            threading.Thread(target=run, name="headway-query", daemon=True).start()
-            wait([done], self._seconds)
-            if not done.done():
-                raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less")
-            return done.result()
-        except BaseException:
-            late = time.monotonic() + _PATIENCE
-            while not done.done() and time.monotonic() < late:
-                cursor.interrupt()
-                wait([done], _AGAIN)
-            self._stuck = not done.done()
+            return job.result(self._seconds)
+        except BaseException as error:
+            self._stuck |= not job.cancel(cursor.interrupt, _PATIENCE)
+            if isinstance(error, TimeoutError):
+                raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less") from None
             raise
 
 

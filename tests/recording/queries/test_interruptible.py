@@ -1,0 +1,122 @@
+"""Work in a thread of its own: an interrupt at any instruction ends it, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from headway.recording.queries.interruptible import Job
+
+PATIENCE = 30.0
+"""Seconds after which a test gives up."""
+
+
+def interrupted_at(instruction: int, call: Callable[[], object]) -> bool:
+    """Call it, and raise KeyboardInterrupt before the given instruction of Python. Return whether it was raised."""
+    left = instruction
+
+    def step(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def in_time(call: Callable[[], None]) -> None:
+    """Call it in a thread, so that a lock that is never released fails the test and does not stop it."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it waits for ever"
+    if failed:
+        raise failed[0]
+
+
+def endless() -> tuple[Job[bool], Callable[[], None]]:
+    """Work that does not end, and what interrupts it."""
+    stop = threading.Lock()
+    stop.acquire()
+
+    def interrupt() -> None:
+        if stop.locked():
+            stop.release()
+
+    return Job(lambda: stop.acquire(timeout=PATIENCE)), interrupt
+
+
+def test_an_interrupt_at_any_instruction_ends_endless_work() -> None:
+    def every_one() -> None:
+        for instruction in range(1, 100_000):
+            job, interrupt = endless()
+            try:
+                assert interrupted_at(instruction, functools.partial(job.result, 0.01))
+            except TimeoutError:  # all its instructions were run
+                break
+            finally:
+                assert job.cancel(interrupt, PATIENCE)
+        assert instruction > 20
+
+    in_time(every_one)
+
+
+def test_an_interrupt_at_any_instruction_does_no_harm_to_short_work() -> None:
+    def every_one() -> None:
+        for instruction in range(1, 100_000):
+            job = Job(lambda: 1)
+            if not interrupted_at(instruction, job.result):
+                break
+            assert job.cancel(lambda: None, PATIENCE)
+        assert instruction > 20
+
+    in_time(every_one)
+
+
+def test_work_that_was_cancelled_before_it_began_does_not_begin() -> None:
+    done: list[int] = []
+    job = Job(lambda: done.append(1))
+    assert job.cancel(lambda: None, 0)
+    with pytest.raises(InterruptedError):
+        job.result()
+    assert not done
+
+
+def test_work_that_does_not_stop_is_left_alone() -> None:
+    job, interrupt = endless()
+    with pytest.raises(TimeoutError):
+        job.result(0.01)
+    assert not job.cancel(lambda: None, 0.1)
+    assert job.cancel(interrupt, PATIENCE)
+
+
+def test_what_work_returns_and_raises_is_the_caller_s() -> None:
+    assert Job(lambda: 7).result() == 7
+    with pytest.raises(ZeroDivisionError):
+        Job(lambda: 1 // 0).result()

@@ -237,7 +237,7 @@ def test_a_question_without_an_end_can_be_stopped_and_leaves_nothing(
             asked.kill()
     assert asked.returncode == (130 if number == signal.SIGINT else -number)
     assert said.strip() == ""
-    assert after < 1 or not list(tmp_path.iterdir())  # early, the folder may be made and not yet known
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("day", ["0001-01-01T00:00+23:59", "9999-12-31T23:59-23:59"])

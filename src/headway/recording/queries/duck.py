@@ -60,21 +60,10 @@ class DuckDB:
 
     def __init__(self, database: str | None = None, *, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._scratch = tempfile.TemporaryDirectory(prefix="headway-query-", ignore_cleanup_errors=True)
         self._links: dict[str, str] = {}
         self._stuck = False
-        self._con = duckdb.connect(
-            config={
-                "memory_limit": MEMORY,
-                "temp_directory": os.path.join(self._scratch.name, "spill"),
-                "max_temp_directory_size": _ON_DISK,
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "python_enable_replacements": "false",
-                "preserve_insertion_order": "false",
-            }
-        )
+        self._scratch = self._do(_make_scratch)
+        self._con = self._do(lambda: _connect(self._scratch.name))
         self._execute("SET TimeZone='UTC'")
         self._execute("SET parquet_metadata_cache=true")  # one answer may need several queries
         self._allowed: set[str] = set()
@@ -147,7 +136,7 @@ class DuckDB:
             self._con.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
             self._con.unregister("rows_to_keep")
 
-        self._do(self._con, keep)
+        self._do(keep, self._con)
 
     def define(self, name: str, query: str) -> None:
         """See `Engine.define`."""
@@ -175,7 +164,7 @@ class DuckDB:
         if valid(query) != query:
             raise HeadwayError("the SQL is wrong: it contains bytes that are not UTF-8")
         try:
-            statements = self._do(self._con, lambda: self._con.extract_statements(query))
+            statements = self._do(lambda: self._con.extract_statements(query), self._con)
         except duckdb.Error as error:
             raise HeadwayError(f"the SQL is wrong: {_words(error)}") from None
         if len(statements) != 1 or statements[0].type not in (
@@ -188,7 +177,7 @@ class DuckDB:
         """See `Engine.ask`."""
         cursor = self._con.cursor()
         try:
-            self._do(cursor, lambda: cursor.execute(query))
+            self._do(lambda: cursor.execute(query), cursor)
             columns = tuple(column[0] for column in cursor.description or ())
         except _WRONG as error:
             raise HeadwayError(f"the SQL is wrong: {_words(error)}") from None
@@ -200,7 +189,7 @@ class DuckDB:
         """See `Engine.arrow`."""
         cursor = self._con.cursor()
         try:
-            found: pa.Table = self._do(cursor, lambda: cursor.sql(query).to_arrow_table())
+            found: pa.Table = self._do(lambda: cursor.sql(query).to_arrow_table(), cursor)
         except duckdb.Error as error:
             raise _as_ours(error) from None
         return found
@@ -214,7 +203,7 @@ class DuckDB:
     def _rows(self, cursor: Any) -> Iterator[Sequence[Any]]:
         while True:
             try:
-                some = self._do(cursor, lambda: cursor.fetchmany(_ROWS))
+                some = self._do(lambda: cursor.fetchmany(_ROWS), cursor)
             except duckdb.Error as error:
                 raise _as_ours(error) from None
             if not some:
@@ -223,9 +212,9 @@ class DuckDB:
 
     def _execute(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement of ours. Return the rows of its answer."""
-        return self._do(self._con, lambda: self._con.execute(statement).fetchall())
+        return self._do(lambda: self._con.execute(statement).fetchall(), self._con)
 
-    def _do(self, cursor: Any, work: Callable[[], _T]) -> _T:
+    def _do(self, work: Callable[[], _T], cursor: Any = None) -> _T:
         """Run ``work`` so that the caller can be interrupted, and the query of ``cursor`` with it.
 
         DuckDB itself continues when a signal arrives while it computes, or raises RuntimeError in place of
@@ -235,10 +224,30 @@ class DuckDB:
         try:
             return job.result(self._seconds)
         except BaseException as error:
-            self._stuck |= not job.cancel(cursor.interrupt, _PATIENCE)
+            self._stuck |= not job.cancel((lambda: None) if cursor is None else cursor.interrupt, _PATIENCE)
             if isinstance(error, TimeoutError):
                 raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less") from None
             raise
+
+
+def _make_scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="headway-query-", ignore_cleanup_errors=True)
+
+
+def _connect(scratch: str) -> duckdb.DuckDBPyConnection:
+    """Open a database in memory, which puts what does not fit there into the folder ``scratch``."""
+    return duckdb.connect(
+        config={
+            "memory_limit": MEMORY,
+            "temp_directory": os.path.join(scratch, "spill"),
+            "max_temp_directory_size": _ON_DISK,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+            "preserve_insertion_order": "false",
+        }
+    )
 
 
 def _as_ours(error: duckdb.Error) -> Exception:

@@ -44,7 +44,7 @@ def _count(workshop: Workshop, debian: Debian, scratch: Path) -> Path | None:
     llvm, target = find_llvm(workshop), TARGETS.get(platform.machine())
     if llvm is None or target is None:
         print(
-            "wheels: the reference machine is built without counts of what it does, and is slower by a fifth: install "
+            "wheels: the reference machine is built without counts of what it does, and is slower by a third: install "
             "clang, its runtime and llvm in one version of 14 or later (Debian: clang-19 libclang-rt-19-dev llvm-19)",
             file=sys.stderr,
         )

@@ -16,12 +16,12 @@ import duckdb
 import pyarrow as pa
 
 from headway.errors import HeadwayError
+from headway.interruptible import Job
 from headway.recording import format as form
 from headway.text import valid
 
 from .catalogue import RecordedRun
 from .engine import SMALL, DamagedError, QueryResult, UnanswerableError, casts, columns_of, literal, may_lack
-from .interruptible import Job
 
 __all__ = ["MEMORY", "DuckDB"]
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from headway.recording.queries.interruptible import Job
+from headway.interruptible import Job
+
+pytestmark = pytest.mark.unit
 
 PATIENCE = 30.0
 """Seconds after which a test gives up."""

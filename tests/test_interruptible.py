@@ -3,63 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
+from tests.interrupts import PATIENCE, in_time, interrupted_at
 
-from headway.interruptible import Job
+from headway.interruptible import Job, LateError, any_left
 
 pytestmark = pytest.mark.unit
-
-PATIENCE = 30.0
-"""Seconds after which a test gives up."""
-
-
-def interrupted_at(instruction: int, call: Callable[[], object]) -> bool:
-    """Call it, and raise KeyboardInterrupt before the given instruction of Python. Return whether it was raised."""
-    left = instruction
-
-    def step(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left == 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-def in_time(call: Callable[[], None]) -> None:
-    """Call it in a thread, so that a lock that is never released fails the test and does not stop it."""
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    assert not thread.is_alive(), "it waits for ever"
-    if failed:
-        raise failed[0]
 
 
 def endless() -> tuple[Job[bool], Callable[[], None]]:
@@ -80,7 +32,7 @@ def test_an_interrupt_at_any_instruction_ends_endless_work() -> None:
             job, interrupt = endless()
             try:
                 assert interrupted_at(instruction, functools.partial(job.result, 0.01))
-            except TimeoutError:  # all its instructions were run
+            except LateError:  # all its instructions were run
                 break
             finally:
                 assert job.cancel(interrupt, PATIENCE)
@@ -112,10 +64,14 @@ def test_work_that_was_cancelled_before_it_began_does_not_begin() -> None:
 
 def test_work_that_does_not_stop_is_left_alone() -> None:
     job, interrupt = endless()
-    with pytest.raises(TimeoutError):
+    with pytest.raises(LateError):
         job.result(0.01)
     assert not job.cancel(lambda: None, 0.1)
+    assert not job.over
+    assert any_left()
     assert job.cancel(interrupt, PATIENCE)
+    assert job.over
+    assert not any_left()
 
 
 def test_what_work_returns_and_raises_is_the_caller_s() -> None:

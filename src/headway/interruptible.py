@@ -6,13 +6,17 @@ import _thread
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-__all__ = ["Job"]
+__all__ = ["Job", "LateError", "any_left"]
 
 _T = TypeVar("_T")
 _AGAIN = 0.05
 """Seconds after which work that does not stop is interrupted again."""
+
+
+class LateError(Exception):
+    """Work takes longer than its time limit."""
 
 
 class Job(Generic[_T]):
@@ -22,8 +26,9 @@ class Job(Generic[_T]):
     two instructions. Inside a `threading.Condition`, an `Event` or a `Future` that would leave a lock taken for ever,
     and both threads would wait for it.
 
-    The caller's thread drops what the work used and made. If the other one did so while the process ends, Python would
-    end that thread inside the destructor of a C++ library, which aborts the process.
+    The caller's thread drops what the work used and made, unless the work does not stop. If the other thread did so
+    while the process ends, Python would end that thread inside the destructor of a C++ library, and that aborts the
+    process.
     """
 
     def __init__(self, work: Callable[[], _T]) -> None:
@@ -35,32 +40,44 @@ class Job(Generic[_T]):
         self._found: list[_T] = []
         self._failed: list[BaseException] = []
 
-    def result(self, seconds: float | None = None) -> _T:
-        """Run the work, once. Return what it returns, or raise what it raises.
+    @property
+    def over(self) -> bool:
+        """Whether the work does not run: it has ended, or it never began."""
+        return bool(self._ended) or not self._began
 
-        TimeoutError: it takes longer than ``seconds`` (None: it may take any time). After that, and after any other
-        exception that is not the work's, such as KeyboardInterrupt, the work may still run: see `cancel`.
+    def result(self, seconds: float | None = None) -> _T:
+        """Run the work. Return what it returns, or raise what it raises. To be called once.
+
+        LateError: it takes longer than ``seconds`` (None: it may take any time). After that, and after any other
+        exception that is not the work's, such as KeyboardInterrupt, the work may still run: call `cancel`.
         """
+        _JOBS.append(self)
         self._running.acquire()
         _thread.start_new_thread(self._run, ())
         if not self._running.acquire(timeout=-1 if seconds is None else seconds):
-            raise TimeoutError
+            raise LateError
         self._work.clear()
+        _JOBS.remove(self)
         if self._failed:
             raise self._failed.pop()
         return self._found.pop()
 
     def cancel(self, interrupt: Callable[[], object], patience: float) -> bool:
-        """Call ``interrupt`` until the work has ended, ``patience`` seconds at most. Return whether it has."""
+        """Call ``interrupt`` until the work is over, ``patience`` seconds at most. Return whether it is.
+
+        Work that has not begun never begins. What the work used and made is dropped if it is over.
+        """
         self._cancelled.append(True)
         late = time.monotonic() + patience
-        while self._began and not self._ended and time.monotonic() < late:
+        while not self.over and time.monotonic() < late:
             interrupt()
             self._running.acquire(timeout=_AGAIN)
-        if self._began and not self._ended:
+        if not self.over:
             return False
         for what in (self._work, self._found, self._failed):
             what.clear()
+        if self in _JOBS:
+            _JOBS.remove(self)
         return True
 
     def _run(self) -> None:
@@ -74,3 +91,15 @@ class Job(Generic[_T]):
         finally:
             self._ended.append(True)
             self._running.release()
+
+
+_JOBS: list[Job[Any]] = []
+"""Jobs that may still run. The list keeps what they use until the process ends."""
+
+
+def any_left() -> bool:
+    """Return whether any work still runs. Then the process must end without finalising Python.
+
+    That would wait for a library that waits for the work, and end the work's thread inside that library.
+    """
+    return any(not job.over for job in _JOBS)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -215,28 +216,42 @@ def test_an_error_that_the_sql_raises_is_not_the_recording_s(run: Path) -> None:
 STOPS = [(signal.SIGINT, 1.0), (signal.SIGTERM, 1.0), (signal.SIGHUP, 1.0)]
 EARLY = [(signal.SIGINT, 0.03 * number) for number in range(1, 9)]
 """The first 0.3 s are those in which the tables are made."""
+ENDLESS = "WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t"
+DEAF = "SELECT regexp_replace(repeat('ab', 40000000 + i::INT), '(a|b)', 'ccc', 'g')[1:5] FROM range(1) AS t(i)"
+"""One function of SQL that takes long, within which DuckDB does not look for interrupts."""
+
+
+def stopped(run: Path, folder: Path, query: str, stops: Sequence[tuple[signal.Signals, float]]) -> tuple[int, str]:
+    """Send signals to a query, each so many seconds after the one before. Return its status and what it said."""
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RUN}"
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "query", run, query], env=environment, stderr=subprocess.PIPE, text=True
+    ) as asked:
+        try:
+            while not list(folder.iterdir()):
+                assert asked.poll() is None
+            for number, after in stops:
+                time.sleep(after)
+                asked.send_signal(number)
+            _, said = asked.communicate(timeout=30)
+        finally:
+            asked.kill()
+    return asked.returncode, said.strip()
 
 
 @pytest.mark.parametrize(("number", "after"), STOPS + EARLY)
 def test_a_question_without_an_end_can_be_stopped_and_leaves_nothing(
     run: Path, tmp_path: Path, number: signal.Signals, after: float
 ) -> None:
-    endless = "WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t"
-    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RUN}"
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "query", run, endless], env=environment, stderr=subprocess.PIPE, text=True
-    ) as asked:
-        try:
-            while not list(tmp_path.iterdir()):
-                assert asked.poll() is None
-            time.sleep(after)
-            asked.send_signal(number)
-            _, said = asked.communicate(timeout=30)
-        finally:
-            asked.kill()
-    assert asked.returncode == (130 if number == signal.SIGINT else -number)
-    assert said.strip() == ""
+    status = 130 if number == signal.SIGINT else -number
+    assert stopped(run, tmp_path, ENDLESS, [(number, after)]) == (status, "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_question_that_does_not_stop_is_left_behind(run: Path, tmp_path: Path, signals: int) -> None:
+    assert stopped(run, tmp_path, DEAF, [(signal.SIGINT, 1.0), (signal.SIGINT, 0.3)][:signals]) == (130, "")
     assert not list(tmp_path.iterdir())
 
 

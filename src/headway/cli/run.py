@@ -13,6 +13,7 @@ import click
 
 from headway.errors import HeadwayError
 from headway.extras import explained
+from headway.interruptible import any_left
 
 from .say import say
 
@@ -51,7 +52,10 @@ def run(group: click.Command) -> NoReturn:
             say(_sentence(error))
         status = _FAILED
     _finish_writing()
-    sys.exit(status if isinstance(status, int) else 0)
+    status = status if isinstance(status, int) else 0
+    if any_left():
+        os._exit(status)
+    sys.exit(status)
 
 
 def _sentence(error: OSError) -> str:

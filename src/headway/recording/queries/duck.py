@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from headway.errors import HeadwayError
-from headway.interruptible import Job
+from headway.interruptible import Job, LateError
 from headway.recording import format as form
 from headway.text import valid
 
@@ -61,7 +61,7 @@ class DuckDB:
     def __init__(self, database: str | None = None, *, seconds: float | None = None) -> None:
         self._seconds = seconds
         self._links: dict[str, str] = {}
-        self._stuck = False
+        self._jobs: list[Job[Any]] = []
         self._scratch = self._do(_make_scratch)
         self._con = self._do(lambda: _connect(self._scratch.name))
         self._execute("SET TimeZone='UTC'")
@@ -196,9 +196,11 @@ class DuckDB:
 
     def close(self) -> None:
         """See `Engine.close`."""
-        if not self._stuck:
-            self._con.close()
-        self._scratch.cleanup()
+        try:
+            if all(job.over for job in self._jobs):
+                self._con.close()
+        finally:
+            self._do(self._scratch.cleanup, limited=False)
 
     def _rows(self, cursor: Any) -> Iterator[Sequence[Any]]:
         while True:
@@ -214,18 +216,19 @@ class DuckDB:
         """Run a statement of ours. Return the rows of its answer."""
         return self._do(lambda: self._con.execute(statement).fetchall(), self._con)
 
-    def _do(self, work: Callable[[], _T], cursor: Any = None) -> _T:
+    def _do(self, work: Callable[[], _T], cursor: Any = None, *, limited: bool = True) -> _T:
         """Run ``work`` so that the caller can be interrupted, and the query of ``cursor`` with it.
 
         DuckDB itself continues when a signal arrives while it computes, or raises RuntimeError in place of
-        KeyboardInterrupt.
+        KeyboardInterrupt. ``limited``: the time limit holds.
         """
         job = Job(work)
         try:
-            return job.result(self._seconds)
+            self._jobs = [job, *(before for before in self._jobs if not before.over)]
+            return job.result(self._seconds if limited else None)
         except BaseException as error:
-            self._stuck |= not job.cancel((lambda: None) if cursor is None else cursor.interrupt, _PATIENCE)
-            if isinstance(error, TimeoutError):
+            job.cancel((lambda: None) if cursor is None else cursor.interrupt, _PATIENCE)
+            if isinstance(error, LateError):
                 raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less") from None
             raise
 

@@ -1,0 +1,55 @@
+"""Interrupts at any instruction of Python."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+PATIENCE = 30.0
+"""Seconds after which a test gives up."""
+
+
+def interrupted_at(instruction: int, call: Callable[[], object]) -> bool:
+    """Call it, and raise KeyboardInterrupt before the given instruction of Python. Return whether it was raised."""
+    left = instruction
+
+    def step(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def in_time(call: Callable[[], None]) -> None:
+    """Call it in a thread, so that a lock that is never released fails the test and does not stop it."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it waits for ever"
+    if failed:
+        raise failed[0]

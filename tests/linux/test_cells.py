@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.linux.bpf._memory import Cells
+from headway.model import READY_PARTS
 
+READY = ("ready", *READY_PARTS)
 STATES = ("user", "ready", "wait.futex", "kernel.read")
 totals = st.dictionaries(st.sampled_from(STATES), st.tuples(st.integers(0, 10**6), st.integers(0, 100)), min_size=1)
 
@@ -46,6 +48,21 @@ def test_what_was_told_too_early_is_made_up_for_by_what_was_there_in_truth(
     assert since.total == grown - early
     both = cells(told).plus(since)
     assert both.total == sum(time for time, _ in truth.values())
+
+
+@given(st.lists(st.tuples(st.sampled_from(READY), st.sampled_from(READY)), min_size=1, max_size=6))
+def test_a_time_ready_whose_largest_part_changes_is_counted_once(steps: list[tuple[str, str]]) -> None:
+    """It goes on at each reading, and has ended at the next; meanwhile another part may have become the largest."""
+    told, ended = cells({}), dict.fromkeys(READY, 0)
+    for n, (largest_then, largest) in enumerate(steps):
+        going_on = {**ended, largest_then: ended[largest_then] + 1}
+        ended[largest] += 1
+        for counts in (going_on, ended):
+            now = cells({state: (10 * n, count) for state, count in counts.items()})
+            new = now.less(told)
+            assert all((cell.count or 0) >= 0 for cell in new.values())
+            told = told.plus(new)
+            assert sum(cell.count or 0 for cell in told.values()) == sum(counts.values())
 
 
 @given(totals)

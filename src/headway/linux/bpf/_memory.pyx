@@ -334,6 +334,11 @@ cdef Counting counting_of_modes():
     return found
 
 
+cdef inline bint is_ready(uint32_t state) noexcept:
+    """Return whether the state is ready, or a part of it."""
+    return state == READY or READY_PART <= state < READY_PART + N_READY_PARTS
+
+
 cdef class Cells:
     """The states of a thread or a processor: a mapping from names to `headway.model.Cell`, which are made on demand."""
 
@@ -541,9 +546,12 @@ cdef class Cells:
         A reading in between assumes that the state goes on. When the handler charges, that state has less time than the
         reading said. The reading is not changed: here the state gets 0, and the state with the most time gets as much
         less. ``settled`` of the result says that this was done.
+
+        The largest part of a time ready has its count. While the time goes on, another part may become the largest. The
+        part that was told to have the count keeps it, and the other does not get it.
         """
         cdef Cells result = Cells.__new__(Cells)
-        cdef uint64_t owed = 0
+        cdef uint64_t owed = 0, owed_count = 0
         cdef int i, j, k
         cdef uint64_t time, count
         result.reserve(self.used, self.counting)
@@ -566,6 +574,8 @@ cdef class Cells:
         for j in range(earlier.used): # time ready that was not divided then, and is now
             if (earlier.cells[j].time or earlier.cells[j].count) and self.find(earlier.states[j]) < 0:
                 owed += earlier.cells[j].time
+                if is_ready(earlier.states[j]):
+                    owed_count += earlier.cells[j].count
                 result.settled = True
         for i in range(result.used):
             if <int64_t>result.cells[i].time < 0:
@@ -573,8 +583,15 @@ cdef class Cells:
                 result.cells[i].time = 0
                 result.settled = True
             if <int64_t>result.cells[i].count < 0:
+                if is_ready(result.states[i]):
+                    owed_count -= result.cells[i].count
                 result.cells[i].count = 0
                 result.settled = True
+        for i in range(result.used):
+            if owed_count and is_ready(result.states[i]):
+                count = min(owed_count, result.cells[i].count)
+                result.cells[i].count -= count
+                owed_count -= count
         while owed and (j := result.longest()) >= 0:
             time = min(owed, result.cells[j].time)
             result.cells[j].time -= time

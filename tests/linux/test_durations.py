@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.root, pytest.mark.kernel]
 KEPT = MeasureOptions(durations=1)
 MS = 1_000_000
 FAULTS = {"kernel.fault", "kernel.fault.minor", "kernel.fault.major"}  # one may turn out to be another: docs/model.md
+SUMMED = ("irq", "softirq")  # of interrupts that one handler was late for, only the sum is known
 PIPES = ("sh", "-c", "for n in 1 2 3 4 5 6; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null")
 
 
@@ -46,18 +47,21 @@ def state_of(name: str) -> str:
     return READY if name in READY_PARTS else name
 
 
-def placed_all(ledger: Ledger, *but: str) -> None:
-    """Every occurrence of a thread that has ended is in a bucket; `violations` has compared the numbers."""
+def placed_all(ledger: Ledger, *but: str, merged: bool = False) -> None:
+    """Every occurrence of a thread that has ended is in a bucket; `violations` has compared the numbers.
+
+    ``merged``: of several readings, whose times of states may be a little less than there was (`Cells.less`).
+    """
     for thread in ledger.threads:
         assert thread.durations is not None
         counted = {state_of(state) for state, cell in thread.states.items() if cell.count}
         assert thread.durations.keys() == counted, thread
         for state, durations in thread.durations.items():
-            if not state.startswith(("irq", "softirq", *but)):  # interrupts that one handler was late for have a sum
+            if not state.startswith((*SUMMED, *but)):
                 assert durations.unplaced == 0, (thread.name, state, durations)
             assert durations.open == 0 or thread.end is None
             longest, stolen = durations.longest, thread.states.get("stolen", Cell()).time
-            if longest is not None and longest.quality is Quality.EXACT:
+            if longest is not None and longest.quality is Quality.EXACT and not merged:
                 assert longest.time <= time_with_causes(thread.states, state) + stolen
 
 
@@ -129,12 +133,12 @@ def test_intervals_add_up_to_the_whole_and_what_goes_on_counts_once() -> None:
     )
     whole, parts = measure_intervals(0.05, *python(code), options=KEPT)
     assert len(parts) > 4
-    placed_all(whole)
+    placed_all(whole, merged=True)
     for part in parts:
         for thread in part.threads:
             assert thread.durations is not None
             for state, durations in thread.durations.items():
-                assert durations.unplaced == 0, (state, durations)
+                assert durations.unplaced == 0 or state.startswith(SUMMED), (state, durations)
                 assert all(n > 0 for _, n in durations.buckets)
     names = sorted(of(thread, "wait.sleep").placed for thread in whole.threads if "wait.sleep" in thread.states)
     assert names == [1, 4, 400]

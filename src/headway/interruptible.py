@@ -22,9 +22,9 @@ class LateError(Exception):
 class Job(Generic[_T]):
     """One call, which runs in a thread of its own.
 
-    The two threads share lists, and one lock that has no Python code. Python may raise KeyboardInterrupt between any
-    two instructions. Inside a `threading.Condition`, an `Event` or a `Future` that would leave a lock taken for ever,
-    and both threads would wait for it.
+    The two threads share flags and lists, and one lock that has no Python code. Python may raise KeyboardInterrupt
+    between any two instructions. Inside a `threading.Condition`, an `Event` or a `Future` that would leave a lock taken
+    for ever, and both threads would wait for it.
 
     The caller's thread drops what the work used and made, unless the work does not stop. If the other thread did so
     while the process ends, Python would end that thread inside the destructor of a C++ library, and that aborts the
@@ -34,16 +34,14 @@ class Job(Generic[_T]):
     def __init__(self, work: Callable[[], _T]) -> None:
         self._work = [work]
         self._running = threading.Lock()
-        self._began: list[bool] = []
-        self._cancelled: list[bool] = []
-        self._ended: list[bool] = []
+        self._began = self._cancelled = self._ended = False
         self._found: list[_T] = []
         self._failed: list[BaseException] = []
 
     @property
     def over(self) -> bool:
         """Whether the work does not run: it has ended, or it never began."""
-        return bool(self._ended) or not self._began
+        return self._ended or not self._began
 
     def result(self, seconds: float | None = None) -> _T:
         """Run the work. Return what it returns, or raise what it raises. To be called once.
@@ -67,7 +65,7 @@ class Job(Generic[_T]):
 
         Work that has not begun never begins. What the work used and made is dropped if it is over.
         """
-        self._cancelled.append(True)
+        self._cancelled = True
         late = time.monotonic() + patience
         while not self.over and time.monotonic() < late:
             interrupt()
@@ -81,7 +79,7 @@ class Job(Generic[_T]):
         return True
 
     def _run(self) -> None:
-        self._began.append(True)
+        self._began = True
         try:
             if self._cancelled:
                 raise InterruptedError
@@ -89,7 +87,7 @@ class Job(Generic[_T]):
         except BaseException as error:
             self._failed.append(error)
         finally:
-            self._ended.append(True)
+            self._ended = True
             self._running.release()
 
 

@@ -587,11 +587,12 @@ cdef class Cells:
                     owed_count -= result.cells[i].count
                 result.cells[i].count = 0
                 result.settled = True
-        for i in range(result.used):
-            if owed_count and is_ready(result.states[i]):
-                count = min(owed_count, result.cells[i].count)
-                result.cells[i].count -= count
-                owed_count -= count
+        if owed_count:
+            for i in range(result.used):
+                if is_ready(result.states[i]):
+                    count = min(owed_count, result.cells[i].count)
+                    result.cells[i].count -= count
+                    owed_count -= count
         while owed and (j := result.longest()) >= 0:
             time = min(owed, result.cells[j].time)
             result.cells[j].time -= time

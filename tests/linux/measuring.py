@@ -137,14 +137,17 @@ def own_time(thread: Thread) -> int:
     return on - interrupt_time(thread.states)
 
 
-def disturbed(thread: Thread) -> int:
+def disturbed(thread: Thread, *, waits: bool = True) -> int:
     """Time that may pass on the program's clock and that none of its code and of its status checks has, ns.
+
+    ``waits`` is false for a thread whose waits, which may be long, are all outside what its clock says of its work.
 
     What a program's clock says of a part of it, less this, is a lower bound of the time in the part's state. The state
     may have more, because the program reads its clock within the part. All states together are the thread's span, so
     lower bounds of all parts leave no room for time in a wrong state.
     """
-    return time_in(thread, "ready", "kernel.", "stolen", "overhead", "unknown", "wait.") + interrupt_time(thread.states)
+    states = ("ready", "kernel.", "stolen", "overhead", "unknown", *(["wait."] if waits else []))
+    return time_in(thread, *states) + interrupt_time(thread.states)
 
 
 def rows_broken(thread: Thread) -> int:

@@ -1,5 +1,5 @@
 /* Works in contexts of OpenTelemetry: one with a name, one without, and in none, in two threads and in a child. Prints how
- * long on each. With an argument, the library that publishes them is loaded late. */
+ * long on each, and for the first two how long it was within each at most. With an argument, the library that publishes them is loaded late. */
 #include "otel_writer.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -36,11 +36,17 @@ int main(int n, char **arguments) {
     attach(0);
     usleep(700000); /* until an observer has found the variable */
     long first = 0, second = 0, none = 0, elsewhere = 0;
+    long in_first = 0, in_second = 0;
     for (int i = 0; i < 100; i++) {
+        long before = now();
         first += work_in(&named, 300000);
         usleep(300);
-        second += work_in(&plain, 200000);
-        none += work_in(0, 100000);
+        long between = now(), worked = work_in(&plain, 200000);
+        in_first += now() - worked - before;
+        second += worked;
+        worked = work_in(0, 100000);
+        in_second += now() - worked - between;
+        none += worked;
     }
     pthread_t id;
     pthread_create(&id, 0, thread, &elsewhere);
@@ -51,6 +57,6 @@ int main(int n, char **arguments) {
         _exit(0);
     }
     wait(0);
-    printf("%ld %ld %ld %ld\n", first, second, none, elsewhere);
+    printf("%ld %ld %ld %ld %ld %ld\n", first, in_first, second, in_second, none, elsewhere);
     return 0;
 }

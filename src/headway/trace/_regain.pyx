@@ -21,7 +21,7 @@ from headway.trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB
 from headway.trace._records cimport INSTRUCTION
 from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code, code_at, step
 
-DEF EARNS = 8          # steps that each atom adds to the credit
+DEF EARNS = 4          # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the largest credit
 DEF BUDGET = 1 << 20   # steps for one place of damage
 DEF COSTS = 4          # steps that an instruction costs that was not known before
@@ -65,6 +65,16 @@ cdef void gather(Atoms* atoms, Stretch* s, size_t start) noexcept:
         if not atoms.executed[i - 1]:
             failed = <uint32_t>(i - 1)
         atoms.failed[i - 1] = failed
+
+
+cdef inline bint runs(Code* code, Atoms* atoms, size_t i, uint8_t doubtful) noexcept nogil:
+    """Return whether the atoms from ``i`` on fit the instructions without a condition that are known to follow there.
+
+    Any atom fits the first ``doubtful`` of them.
+    """
+    cdef size_t end = min(i + code.ahead, atoms.count)
+    i += doubtful
+    return i >= end or atoms.failed[i] >= end
 
 
 cdef inline size_t reach(
@@ -161,8 +171,12 @@ cdef class Regain:
                 code = &self.seen.table[k]
                 if code.key and code.branching and not ((code.key - 1 >> 2) ^ s.place.address) & mask:
                     firsts[n].address, firsts[n].isa = <uint32_t>(code.key - 1 >> 2), code.key - 1 & 3
-                    firsts[n].known, firsts[n].block, firsts[n].doubtful = HERE, 0, 4
-                    n += 1
+                    firsts[n].known, firsts[n].block = HERE, 0
+                    firsts[n].doubtful = 4 if firsts[n].isa == THUMB else 0
+                    if runs(code, &atoms, 0, firsts[n].doubtful):
+                        n += 1
+                    elif not self.spend(1):
+                        return s.count
             places = firsts + most
             for k in range(n):
                 places[k] = firsts[k]
@@ -214,15 +228,16 @@ cdef class Regain:
         while i < atoms.count:
             if not self.spend(1):
                 return False
-            if place.known == HERE and place.isa <= THUMB and not place.block and not place.doubtful:
+            if place.known == HERE and place.isa <= THUMB and not place.block:
                 code = code_at(self.seen, place.address, place.isa)
                 if code.branching == PLAIN and not code.conditional:
                     if not code.ahead:
                         code = self.seen.count_ahead(place.address, place.isa)
-                    if atoms.failed[i] < min(i + code.ahead, atoms.count):
+                    if not runs(code, atoms, i, place.doubtful):
                         return False
                     if i + code.ahead <= atoms.count:
                         place.address += 2 * code.halves
+                        place.doubtful -= min(place.doubtful, code.ahead)
                         i += code.ahead
                         continue
             if step(self.seen, place, atoms.executed[i], &code):

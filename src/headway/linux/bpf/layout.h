@@ -401,7 +401,7 @@ struct processor {
 	__u64 span; /* time charged last: that of the span that ended last, without regions and cost */
 	__u64 pending_user; /* 1 + user time between the last check and a check of something else; 0: none */
 	__u32 early; /* interrupts in progress that began before measuring did */
-	__u32 settled; /* 1: `nested` has every interrupt in progress. A switch sets it, drop_nested_states clears it */
+	__u32 settled; /* 1: `nested` has all interrupts in progress. A switch sets it, a thread found here clears it */
 	__u32 running; /* the expected running thread's id, if causes are recorded */
 	__u32 n_pending;
 	struct pending pending[N_PENDING]; /* the last check and what followed, charged as if it were not polling */

@@ -191,6 +191,8 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		return 0;
 	}
 	p->thread_record = number;
+	if (settings.threads_only)
+		p->settled = 0; /* interrupts that began while no measured thread ran here were passed over */
 	if (record->cpu != cpu + 1) {
 		u64 from = arrival_time(p, task, now);
 		if (record->since > from)

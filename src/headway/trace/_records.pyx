@@ -395,7 +395,8 @@ cdef class RecordWriter:
             raise ValueError("rows or gap")
         while self.room < used:
             self.grow()
-        memcpy(self.rows, <const char*>rows, len(rows))
+        if used:  # without any there is no room yet
+            memcpy(self.rows, <const char*>rows, len(rows))
         for i in range(used):
             row = &self.rows[i]
             if row.sort > TAKEN or row.executed & ~ASSUMED > UNTRACED or row.why > COUNTED or row.size > 8:

@@ -101,6 +101,8 @@ cdef class Etmv4Flow(WaypointFlow):
             for i in range(p.bits):  # nothing is speculative: they need not be kept
                 if self.arrive(p.index):
                     self.walk.atom(not p.value >> i & 1, p.index)
+                elif not self.must:
+                    break  # where the place is not known and not looked for, the others tell nothing either
             return 0
         if p.kind == ATOMS:
             for i in range(p.bits):

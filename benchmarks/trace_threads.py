@@ -12,6 +12,7 @@ trace is damaged.
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import time
@@ -200,25 +201,32 @@ def _damage() -> list[Sequence[str]]:
     return rows
 
 
-def _programs(folders: Sequence[str]) -> list[Path]:
+def _programs(folders: Sequence[Path]) -> list[Path]:
     """Return the programs of these folders, or those that come with the machine."""
-    return sorted(path for folder in [Path(name) for name in folders] or [EXAMPLES] for path in folder.glob("*.elf"))
+    return sorted(path for folder in folders or [EXAMPLES] for path in folder.glob("*.elf"))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.trace_threads")
+    parser.add_argument("folders", nargs="*", type=Path, help="print only the bits per instruction of their ELF files")
+    parser.add_argument("--damage", action="store_true", help="print only the loss by damage")
+    options = parser.parse_args(arguments)
+    paths = _programs(options.folders)
+    if not paths:
+        parser.error(f"no *.elf file is in {', '.join(map(str, options.folders))}: name folders with programs")
     print(f"\n## Traces of the machine\n\n{heading()} ({load()})\n")
     damage = ["trace.sync", "bits per instruction", *KINDS, "wrong"]
-    if sys.argv[1:] == ["--damage"]:
+    if options.damage:
         print(table(damage, _damage()))
         return
-    if sys.argv[1:]:
-        print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs(sys.argv[1:]))))
+    if options.folders:
+        print(table(["bits per instruction", "instructions", *FORMATS], _formats(paths)))
         return
     shapes = ["1 × 1", "1 × 6 strict", "1 × 6 skip", "1 × 6 strict, without cycles"]
     print(table(["bits per instruction", *shapes], _density()))
     print()
-    print(table(["bits per instruction", "instructions", *FORMATS], _formats(_programs([]))))
+    print(table(["bits per instruction", "instructions", *FORMATS], _formats(paths)))
     titles = [FAST, "simulated, M/s", "traced, M/s", "packets, MB/s", "decoded, M instructions/s"]
     print()
     print(table(titles, _speed()))
@@ -227,4 +235,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -177,10 +177,7 @@ cdef class Regain:
                         n += 1
                     elif not self.spend(1):
                         return s.count
-            places = firsts + most
-            for k in range(n):
-                places[k] = firsts[k]
-            left = 0
+            places, left = firsts + most, 0
             for k in range(n):  # each alone: what it needs of the program stays in the cache
                 places[left] = firsts[k]
                 if self.fits(&places[left], &atoms):

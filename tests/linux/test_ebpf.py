@@ -235,8 +235,8 @@ def counted_interrupts() -> list[dict[str, int]]:
 def test_each_vector_of_a_processor_is_the_interrupt_that_the_kernel_counts() -> None:
     """What was counted while measuring is at least what the kernel counted within it, and at most around it.
 
-    Linux 6.18 in a virtual machine counts 0.1 to 1 % more of them than it runs programs at their tracepoints. It counts
-    none of these as skipped.
+    Linux 6.18 in a virtual machine counts up to 1 % more of them than reach their tracepoints; perf misses them too
+    (docs/accuracy.md).
     """
     allowed = os.sched_getaffinity(0)
     around = counted_interrupts()

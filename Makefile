@@ -12,28 +12,31 @@ DEV := .venv-dev
 DEV_BIN := $(DEV)/bin
 SANITIZE := .venv-sanitize
 SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
-WHOLE := test docs kernels kernels-gate lint install benchmarks rtl $(addprefix $(VENV)/,installed kernels spark)
+WHOLE := test test-all docs kernels kernels-gate lint install benchmarks rtl $(addprefix $(VENV)/,installed kernels spark)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
 C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
 PYTEST := python -m pytest
-# After a run in which tests failed (1), and not after one that broke off.
-FAILED_AGAIN = { test $$? = 1 && echo "once more, what failed:" && $(BIN)/$(PYTEST) --last-failed --last-failed-no-failures none; }
 # What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.
 PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tests/regions/test_blocks.py tests/views/test_exports.py \
 	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py procfs_limits.py processors.py status.py transitions.py)
 
-.PHONY: demo test check docs sanitize fuzz format kernels kernels-gate lint install fast benchmarks rtl guest web wheels wheels-check clean
+.PHONY: demo test test-all check docs sanitize fuzz format kernels kernels-gate lint install fast benchmarks rtl guest web wheels wheels-check clean
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
 	@$(BIN)/headway demo
 
-# Tests that measure the machine have it to themselves; the others run on all processors at once (tests/levels.py). What
-# failed is shown and tried once more: other guests of the host may take a processor for any time, and nothing says when.
-test: lint $(if $(shell command -v java),$(VENV)/spark)
-	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone" || $(FAILED_AGAIN)
-	@$(BIN)/$(PYTEST) -m alone || $(FAILED_AGAIN)
+# What lands: everything but what is exhaustive by nature, with few examples of each property (tests/effort.py).
+test: export HEADWAY_TESTS = some
+test: lint
+	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone and not exhaustive"
+	@$(BIN)/$(PYTEST) -m "alone and not exhaustive"
+
+# All tests, with all examples.
+test-all: lint $(if $(shell command -v java),$(VENV)/spark)
+	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone"
+	@$(BIN)/$(PYTEST) -m alone
 
 # The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. So is the
 # bytecode of headway, which an editable install does not write, and of the tests, whatever the user says of bytecode
@@ -47,7 +50,7 @@ check: $(DEV)/installed
 	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/python -c 'import headway'
 	@$(DEV_BIN)/python -m compileall -q src/headway
 	@$(DEV_BIN)/mypy
-	@HYPOTHESIS_PROFILE=check $(DEV_BIN)/$(PYTEST) -q -n auto -m unit
+	@HEADWAY_TESTS=few $(DEV_BIN)/$(PYTEST) -q -n auto -m unit
 
 # The documentation: a site in build/site, and a man page for each command in build/man (man -l build/man/headway-stat.1).
 docs: $(VENV)/installed

@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 from tests.compiling import Compile, compiler_in
-from tests.few import FEW
+from tests.effort import EXAMPLES
 from tests.levels import kill_at_timeout, mark_level, may_have_unit_tests
 
 from headway.linux.sources.choose import may_use_bpf
@@ -24,14 +24,13 @@ if "libasan" in os.environ.get("LD_PRELOAD", ""):
     os.RTLD_DEEPBIND = 0  # type: ignore[misc]
 
 # Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
-# fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HYPOTHESIS_PROFILE=check, as in
-# make check: no property has more than a few. What fails is made small, but not explained: that takes minutes.
+# fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HEADWAY_TESTS limits the examples of
+# all properties (tests/effort.py). What fails is made small, but not explained: that takes minutes.
 _EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
-_FEW = 3 if FEW else None
 _PHASES = [phase for phase in hypothesis.Phase if phase is not hypothesis.Phase.explain]
 hypothesis.settings.register_profile(
     "headway",
-    max_examples=_FEW or int(_EXAMPLES or "25"),
+    max_examples=EXAMPLES or int(_EXAMPLES or "25"),
     derandomize=not _EXAMPLES,
     deadline=None,
     phases=_PHASES,
@@ -40,11 +39,11 @@ hypothesis.settings.load_profile("headway")
 
 
 def few_examples(item: pytest.Item) -> None:
-    """Let a property that says its number of examples have as few as the others."""
+    """Let a property that says its number of examples have no more than the others may have."""
     tested = getattr(item, "function", None)
     said = getattr(tested, "_hypothesis_internal_use_settings", None)
-    if _FEW and tested is not None and isinstance(said, hypothesis.settings) and said.max_examples > _FEW:
-        tested._hypothesis_internal_use_settings = hypothesis.settings(said, max_examples=_FEW)
+    if EXAMPLES and tested is not None and isinstance(said, hypothesis.settings) and said.max_examples > EXAMPLES:
+        tested._hypothesis_internal_use_settings = hypothesis.settings(said, max_examples=EXAMPLES)
 
 
 def pytest_configure() -> None:

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 from tests.fuzz.registry import NAMES, target_of
 from tests.fuzz.runner import run, run_together
 from tests.fuzz.target import DECODED, REFUSED, outcome

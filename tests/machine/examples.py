@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from tests.few import FEW
+from tests.effort import FEW
 
 from headway.machine.config import Config
 from headway.machine.machine import Machine

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine.examples import SHAPES, Shape, config_of, program
 from tests.machine.streams import ALL, ANY, PLAIN, Kind, arithmetic, bench, jump, memory
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.few import FEW
+from tests.effort import FEW
 
 from headway import Machine
 from headway.errors import HeadwayError

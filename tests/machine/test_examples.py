@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine import jobs
 from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape, config_of, names, program, run
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 
 INSTRUCTIONS = 100_000 if FEW else 500_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine.elves import A0, A1, OBJECT, RAM, T0, T1, WFI, ZERO, addi, csrw, jump, li, sw
 from tests.machine.programs import BLOCKS, DATA, TOHOST, UART, leave, program, run, semihost
 

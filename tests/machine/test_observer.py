@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.few import FEW
+from tests.effort import FEW
 
 from headway import Machine
 from headway.commands.machine import command

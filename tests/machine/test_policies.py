@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from benchmarks.partition import DEFAULT, MIXES, SLOW_BUS, TWO_CORES, progress, watched
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine.examples import EXAMPLES, MAX_CYCLES
 
 from headway.machine.config import BlockDevice, Config

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.readings import ROUNDS, SHAPES, Run, Shape, Verdict, config_of, judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.few import FEW
+from tests.effort import FEW
 
 from headway.machine.config import Smi
 

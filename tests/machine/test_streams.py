@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine.elves import ECALL, RAM, T0, T1, T2, WFI, csrw, jump, li, lw, sw
 from tests.machine.programs import BLOCKS, DATA, UART, check, loop, program, trap_handler_first
 from tests.machine.sentences import given_or_sentence

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.few import FEW
+from tests.effort import FEW
 from tests.ledgers import ledgers
 from tests.mcp.asked import recorded_in
 

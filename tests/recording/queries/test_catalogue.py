@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.few import FEW
+from tests.effort import FEW
 
 from headway.errors import HeadwayError
 from headway.recording import format as form

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.few import FEW
+from tests.effort import FEW
 from tests.machine.examples import EXAMPLES
 from tests.perfetto import read_back
 from tests.trace.slices import check_nesting

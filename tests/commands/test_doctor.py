@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from headway.commands import doctor
 from headway.commands.doctor import command, render, verdicts
-from headway.linux.doctor.capabilities import Capability
+from headway.linux.bpf.loading import SHAPES
+from headway.linux.doctor.capabilities import USUAL_SHAPE, Capability, System
 
 pytestmark = pytest.mark.kernel
 
@@ -21,22 +24,55 @@ POOR = [
 ]
 
 
-def test_doctor_ends_well_on_this_machine_whoever_runs_it() -> None:
-    result = CliRunner().invoke(command, [], catch_exceptions=False)
-    assert result.exit_code == 0
-    assert result.output.startswith("headway stat")
-    assert max(map(len, result.output.splitlines())) <= 80
-    assert "could not be probed" not in result.output
-
-
-def test_json_has_every_capability() -> None:
+@pytest.fixture(scope="module")
+def document() -> Any:
+    """What the command finds on this machine, whoever runs it."""
     result = CliRunner().invoke(command, ["--json"], catch_exceptions=False)
-    document = json.loads(result.output)
+    assert result.exit_code == 0
+    return json.loads(result.stdout)
+
+
+def test_json_has_every_capability(document: Any) -> None:
     assert document["schema"] == "headway.doctor/1"
     assert document["verdicts"][0]["command"] == "headway stat"
     names = [capability["name"] for capability in document["capabilities"]]
     assert len(names) == len(set(names)) > 20
     assert all(set(c) == {"name", "available", "why", "remedy"} for c in document["capabilities"])
+
+
+def test_the_table_has_every_capability_in_80_columns(document: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Capability(**capability) for capability in document["capabilities"]]
+    monkeypatch.setattr(doctor, "capabilities", lambda system: found)
+    result = CliRunner().invoke(command, [], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("headway stat")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "could not be probed" not in result.stdout
+    assert all(f" {capability.name} " in result.stdout for capability in found)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.root
+def test_the_kernel_loads_the_programs_in_every_shape() -> None:
+    result = CliRunner().invoke(command, ["--all", "--json"], catch_exceptions=False)
+    found = {capability["name"]: capability for capability in json.loads(result.stdout)["capabilities"]}
+    assert found["eBPF programs"]["why"] == f"the kernel loads them in all {len(SHAPES)} shapes that commands need"
+
+
+@pytest.mark.parametrize(("options", "shapes"), [([], (USUAL_SHAPE,)), (["--all"], tuple(SHAPES))])
+def test_only_all_loads_every_shape(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], shapes: tuple[str, ...]
+) -> None:
+    asked: list[System] = []
+    monkeypatch.setattr(doctor, "capabilities", lambda system: asked.append(system) or GOOD)
+    assert CliRunner().invoke(command, options, catch_exceptions=False).exit_code == 0
+    assert [system.shapes for system in asked] == [shapes]
+
+
+def test_all_is_not_for_verifying() -> None:
+    result = CliRunner().invoke(command, ["--all", "--verify"])
+    assert result.exit_code == 2
+    assert "leave out one of them" in result.output
 
 
 def test_the_first_line_says_what_stat_can_do() -> None:

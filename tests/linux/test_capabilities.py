@@ -6,24 +6,27 @@ import errno
 import gc
 import gzip
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
+from headway.linux.bpf.loading import SHAPES, Shape
 from headway.linux.bpf.unavailable import UnavailableError
 from headway.linux.doctor.capabilities import (
     BPF_NEEDS,
     OPTIONAL_TRACEPOINTS,
     TRACEPOINTS,
+    USUAL_SHAPE,
     Capability,
     Kernel,
     System,
     bpf_verdict,
     capabilities,
 )
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.perf_event import Event
 
 pytestmark = pytest.mark.kernel
@@ -74,10 +77,10 @@ class FakeKernel(Kernel):
     def create_map(self) -> int:
         return self.bpf
 
-    def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
-        for name in self.refused:
-            told(name)
-        return {"stat -p": None, **self.refused}
+    def load_programs(self, shapes: Sequence[str], told: Callable[[str, int], None]) -> dict[str, str | None]:
+        for number, name in enumerate(shapes):
+            told(name, number)
+        return {name: self.refused.get(name) for name in shapes}
 
 
 MOUNTS = "22 28 0:20 / /proc rw,relatime - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 none rw\n"
@@ -105,13 +108,13 @@ class Tree:
     def remove(self, name: str) -> None:
         (self.root / name.lstrip("/")).unlink()
 
-    def probe(self, kernel: Kernel | None = None) -> dict[str, Capability]:
-        found = capabilities(System(self.root, kernel or FakeKernel(), self.object))
+    def probe(self, kernel: Kernel | None = None, shapes: Sequence[str] = (USUAL_SHAPE,)) -> dict[str, Capability]:
+        found = capabilities(System(self.root, kernel or FakeKernel(), self.object, shapes))
         assert len({capability.name for capability in found}) == len(found)
         return {capability.name: capability for capability in found}
 
-    def verdict(self, kernel: Kernel | None = None) -> str | None:
-        lacking = bpf_verdict(list(self.probe(kernel).values()))
+    def verdict(self, kernel: Kernel | None = None, shapes: Sequence[str] = (USUAL_SHAPE,)) -> str | None:
+        lacking = bpf_verdict(list(self.probe(kernel, shapes).values()))
         return lacking.name if lacking else None
 
 
@@ -353,15 +356,21 @@ def test_another_architecture_is_told(tree: Tree) -> None:
     assert tree.verdict(FakeKernel(machine="riscv64")) == "kernel"
 
 
-def test_every_missing_capability_says_why(tree: Tree) -> None:
-    for capability in capabilities():
+@pytest.fixture(scope="module")
+def real() -> list[Capability]:
+    """The capabilities of this machine."""
+    return capabilities()
+
+
+def test_every_missing_capability_says_why(real: list[Capability]) -> None:
+    for capability in real:
         assert capability.why
         assert "\n" not in capability.why
         assert not capability.why.endswith(".")
 
 
+@pytest.mark.usefixtures("real")  # what is opened once and kept, such as libraries, is open
 def test_probing_leaves_no_file_open() -> None:
-    capabilities()
     gc.collect()  # what earlier tests left in cycles goes now, not in between
     before = os.listdir("/proc/self/fd")
     capabilities()
@@ -377,21 +386,43 @@ def test_the_real_kernel_answers_with_an_errno() -> None:
 
 def test_a_shape_that_the_kernel_refuses_is_named_with_the_verifiers_reason(tree: Tree) -> None:
     kernel = FakeKernel(refused={"stat -e": "charge_event: R2 unbounded memory access", "record": "charge_event: R2 x"})
-    found = tree.probe(kernel)["eBPF programs"]
+    shapes = USUAL_SHAPE, "stat -e", "record"
+    found = tree.probe(kernel, shapes)["eBPF programs"]
     assert "2 of 3 shapes" in found.why
     assert "stat -e (charge_event: R2 unbounded memory access)" in found.why
-    assert tree.verdict(kernel) is None, "what they do not need is measured exactly"
+    assert tree.verdict(kernel, shapes) is None, "what they do not need is measured exactly"
+    assert tree.probe(kernel)["eBPF programs"].why.startswith("the kernel loads them for headway stat")
 
 
-def test_ebpf_cannot_be_had_where_the_plain_shape_is_refused(tree: Tree) -> None:
-    kernel = FakeKernel(refused={"stat -p": "handle_sched_switch: R2 unbounded memory access"})
-    assert not tree.probe(kernel)["eBPF programs"].available
-    assert tree.verdict(kernel) == "eBPF programs"
+@pytest.mark.parametrize("more", [(), ("record",)])
+def test_ebpf_cannot_be_had_where_the_usual_shape_is_refused(tree: Tree, more: tuple[str, ...]) -> None:
+    kernel = FakeKernel(refused={USUAL_SHAPE: "handle_sched_switch: R2 unbounded memory access"})
+    found = tree.probe(kernel, (USUAL_SHAPE, *more))["eBPF programs"]
+    assert not found.available
+    assert f"for {USUAL_SHAPE} (handle_sched_switch: R2 unbounded memory access)" in found.why
+    assert tree.verdict(kernel, (USUAL_SHAPE, *more)) == "eBPF programs"
+
+
+def test_what_is_being_tried_is_told(tree: Tree) -> None:
+    told: list[tuple[str, int]] = []
+    shapes = USUAL_SHAPE, "record"
+    system = System(tree.root, FakeKernel(), tree.object, shapes, lambda what, tried: told.append((what, tried)))
+    names = [capability.name for capability in capabilities(system)]
+    assert [what for what, _ in told if what in names] == names
+    assert [(what, tried) for what, tried in told if what not in names] == [
+        (f"eBPF programs, as for {USUAL_SHAPE}", 0),
+        ("eBPF programs, as for record", 1),
+    ]
+
+
+def test_the_usual_shape_is_that_of_stat_without_options() -> None:
+    usual = Shape.of(Selection(pids=(1,)), MeasureOptions(), intervals=False, record=False, namespace=False)
+    assert SHAPES[USUAL_SHAPE] == usual
 
 
 def test_a_reason_does_not_advise_to_use_proc_which_the_verdict_says(tree: Tree) -> None:
     class Full(FakeKernel):
-        def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
+        def load_programs(self, shapes: Sequence[str], told: Callable[[str, int], None]) -> dict[str, str | None]:
             raise UnavailableError("eBPF needs 104 open files", "raise the limit (ulimit -n)")
 
     found = tree.probe(Full())["eBPF programs"]
@@ -408,7 +439,7 @@ def test_root_of_a_user_namespace_is_not_privileged(tree: Tree) -> None:
 
 def test_shapes_are_only_tried_with_the_privileges_that_loading_needs(tree: Tree) -> None:
     tree.write("/proc/self/status", "Name:\tpython\nCapEff:\t0\n")
-    found = tree.probe(FakeKernel(refused={"stat -e": "never asked"}))["eBPF programs"]
+    found = tree.probe(FakeKernel(refused={USUAL_SHAPE: "never asked"}))["eBPF programs"]
     assert not found.available
     assert found.why.startswith("not tried")
 

@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 from rich.console import Console
 from rich.text import Text
 
+from headway.cli.progress_bar import progress_bar
 from headway.errors import HeadwayError
 from headway.linux.doctor.capabilities import Capability, System, bpf_verdict, capabilities
 from headway.model import Ledger
@@ -26,6 +26,12 @@ BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
 
 
 @click.command("doctor")
+@click.option(
+    "--all",
+    "every_shape",
+    is_flag=True,
+    help="Load the eBPF programs in every shape that a command needs, not only for stat. Takes half a minute or more.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
     "--verify",
@@ -34,29 +40,45 @@ BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
     "neighbour. Takes about 10 s. The exit status is 0 if no figure has to be doubted, 1 if one has to be, 3 if there "
     "are no counters to verify.",
 )
-def command(as_json: bool, verify: bool) -> None:
+def command(every_shape: bool, as_json: bool, verify: bool) -> None:
     """\b
     headway doctor
     sudo headway doctor
+    sudo headway doctor --all
     sudo headway doctor --verify
 
     Show what can be measured here, what cannot, why, and the command that would change it.
 
-    If the user has the privileges for it, the eBPF programs are loaded in every shape that a command needs, and
-    unloaded again. This takes 10 to 20 seconds; nothing is attached.
+    If the user has the privileges for it, the eBPF programs are loaded as headway stat loads them, and unloaded again;
+    with --all in every shape that a command needs. Nothing is attached.
     """
     if verify:
+        if every_shape:
+            raise click.UsageError("--all loads the eBPF programs, --verify checks figures: leave out one of them")
         sys.exit(_verify(as_json=as_json))
-    console = Console(stderr=True)
-    with console.status("looking") if console.is_terminal else nullcontext() as status:
-        show = None if status is None else lambda shape: status.update(f"loading the eBPF programs: {shape}")
-        found = capabilities(System() if show is None else System(told=show))
+    found = _look(every_shape)
     if as_json:
         click.echo(json.dumps(document(found), indent=2))
         return
     console = Console(highlight=False)
     for line in render(found):
         console.print(line)
+
+
+def _look(every_shape: bool) -> list[Capability]:
+    """Find out what can be measured, and show on a terminal what is being tried."""
+    system = System()
+    if every_shape:
+        from headway.linux.bpf.loading import SHAPES
+
+        system = replace(system, shapes=tuple(SHAPES))
+    bar = progress_bar(len(system.shapes) if every_shape else None)
+    if bar is None:
+        return capabilities(system)
+    try:
+        return capabilities(replace(system, told=bar.show))
+    finally:
+        bar.hide()
 
 
 def _verify(*, as_json: bool, seconds: float = 1.0) -> int:

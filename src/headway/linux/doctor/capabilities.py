@@ -39,6 +39,7 @@ __all__ = [
     "BPF_NEEDS",
     "OPTIONAL_TRACEPOINTS",
     "TRACEPOINTS",
+    "USUAL_SHAPE",
     "Capability",
     "Kernel",
     "System",
@@ -85,6 +86,9 @@ BPF_NEEDS = (
 """The capabilities that the eBPF source needs, in the order in which a missing one is reported."""
 
 ARCHITECTURES = ("x86_64", "aarch64")
+
+USUAL_SHAPE = "stat -p"
+"""The shape in which the eBPF programs are loaded for ``headway stat`` without further options."""
 
 _CYCLES = perf.Event("cycles", perf.HARDWARE, 0)
 _CYCLES_OF_USER_CODE = replace(_CYCLES, exclude_kernel=True, exclude_hv=True)
@@ -143,11 +147,11 @@ class Kernel:
         """Return whether a program is in the search path."""
         return shutil.which(name) is not None
 
-    def load_programs(self, told: Callable[[str], None]) -> dict[str, str | None]:
-        """Load the eBPF programs in each shape that a command needs, and unload them.
+    def load_programs(self, shapes: Sequence[str], told: Callable[[str, int], None]) -> dict[str, str | None]:
+        """Load the eBPF programs in these shapes, and unload them.
 
-        ``told`` is called with the name of each shape before it is tried. Returns, by shape, why it is refused, or
-        None. Raises HeadwayError if no shape can be tried.
+        ``told`` is called with the name of each shape, and the number of those before it, before it is tried. Returns,
+        by shape, why it is refused, or None. Raises HeadwayError if no shape can be tried.
         """
         from headway.linux.bpf.libbpf import Library
         from headway.linux.bpf.loading import SHAPES, Features, files_as_allowed, trial
@@ -157,11 +161,11 @@ class Kernel:
         with files_as_allowed():
             features = Features.probe(library)
         found: dict[str, str | None] = {}
-        for name, shape in SHAPES.items():
-            told(name)
+        for number, name in enumerate(shapes):
+            told(name, number)
             try:
                 with files_as_allowed(), _uninterrupted():
-                    trial(library, shape, features)
+                    trial(library, SHAPES[name], features)
             except RefusedError as error:
                 found[name] = f"{error.program}: {error.reason}"
             else:
@@ -208,8 +212,10 @@ class System:
     kernel: Kernel = field(default_factory=Kernel)
     object: Path | None = field(default_factory=_packaged_object)
     """The eBPF object of the package; None: it is not there."""
-    told: Callable[[str], None] = lambda _: None
-    """Called with what is being tried, for progress messages."""
+    shapes: Sequence[str] = (USUAL_SHAPE,)
+    """The shapes (`headway.linux.bpf.loading`) in which the eBPF programs are loaded, the usual one among them."""
+    told: Callable[[str, int], None] = lambda what, tried: None
+    """Called with what is being tried, and how many shapes have been, for progress messages."""
 
     def path(self, name: str) -> Path:
         """Return the path of a file of the machine."""
@@ -330,6 +336,7 @@ def capabilities(system: System | None = None) -> list[Capability]:
     system = System() if system is None else system
     found = []
     for name, probe in _probes():
+        system.told(name, 0)
         try:
             found.append(probe(system))
         except (OSError, ValueError, struct.error, ctypes.ArgumentError, EventError) as error:
@@ -465,19 +472,23 @@ def _programs(system: System) -> Capability:
     if system.object is None or not system.btf:
         return Capability(name, False, "not tried: the eBPF object or BTF is missing")
     try:
-        found = system.kernel.load_programs(system.told)
+        found = system.kernel.load_programs(
+            system.shapes, lambda shape, tried: system.told(f"{name}, as for {shape}", tried)
+        )
     except HeadwayError as error:
         return Capability(name, False, error.cause, error.advice or None)
     refused = {shape: why for shape, why in found.items() if why is not None}
     if not refused:
-        return Capability(name, True, f"the kernel loads them in all {len(found)} shapes that commands need")
+        return Capability(name, True, _loaded(len(found)))
     by_reason: dict[str, list[str]] = {}
     for shape, why in refused.items():
         by_reason.setdefault(why, []).append(shape)
     reasons = "; ".join(f"for {', '.join(shapes)} ({why})" for why, shapes in by_reason.items())
     all_of_them = "all" if len(refused) == len(found) else f"{len(refused)} of {len(found)}"
     words = f"the kernel refuses {all_of_them} shapes of them: {reasons}"
-    if "stat -p" not in refused:  # the shapes of other commands are exceptions
+    if len(found) == 1:
+        words = f"the kernel refuses them {reasons}"
+    if USUAL_SHAPE not in refused:  # the shapes of other commands are exceptions
         return Capability(name, True, words)
     return Capability(
         name,
@@ -485,6 +496,13 @@ def _programs(system: System) -> Capability:
         words,
         "use --source proc for these, and report this output and that of uname -a",
     )
+
+
+def _loaded(shapes: int) -> str:
+    """Return what was found, where the kernel loads the programs in all the shapes that were tried."""
+    if shapes == 1:
+        return f"the kernel loads them for headway {USUAL_SHAPE} (--all: for every command)"
+    return f"the kernel loads them in all {shapes} shapes that commands need"
 
 
 def _tracepoints(system: System) -> Capability:

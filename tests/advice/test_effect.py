@@ -7,11 +7,11 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.ledgers import ledgers
 
 from headway.advice import Effect, effect
 from headway.model import Cell, Kind, Ledger, Thread, Window
+from headway.views.console import Console
 from headway.views.effect import what_changed
 from headway.views.lines import show, text_of
 from headway.views.printable import width_of
@@ -28,7 +28,7 @@ def ledger(**shares: float) -> Ledger:
 
 def shown(found: Effect, width: int = 80) -> str:
     out = io.StringIO()
-    show(Console(file=out, width=width), what_changed(found, width))
+    show(Console(out, width=width), what_changed(found, width))
     return out.getvalue()
 
 

@@ -50,12 +50,12 @@ BUSY = "print('ready', flush=True)\nwhile True: pass"
 CROWD = f"import os; os.nice(19); os.sched_setaffinity(0, {{2, 3}})\n{BUSY}"
 """Three of them want two processors, and leave the others to headway."""
 MODULES = (
-    "headway.cli.console",
     "headway.commands.advise",
     "headway.linux.sources.choose",
     "headway.linux.sources.ebpf",
     "headway.linux.sources.proc",
     "headway.views.advice",
+    "headway.views.console",
     "headway.views.effect",
 )
 """What the command imports."""

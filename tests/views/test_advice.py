@@ -11,13 +11,13 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.ledgers import any_state_names, ledgers
 
 from headway.advice import Advice, DeviceInterrupt, Facilities, Thresholds, advise, patterns
 from headway.advice.patterns import Pattern
 from headway.model import Cell, Ledger, Thread, Window
 from headway.views.advice import what_would_help
+from headway.views.console import Console
 from headway.views.lines import show, text_of
 from headway.views.printable import width_of
 
@@ -47,9 +47,9 @@ LEDGER = Ledger(
 )
 
 
-def shown(ledger: Ledger, width: int = 80, *, figures: bool = True, **options: object) -> str:
+def shown(ledger: Ledger, width: int = 80, *, figures: bool = True, terminal: bool | None = None) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=width, **options)  # type: ignore[arg-type]
+    console = Console(out, width=width, terminal=terminal)
     show(console, what_would_help(advise(ledger), console.width, figures=figures))
     return out.getvalue()
 
@@ -116,10 +116,10 @@ what would help
 
 
 def test_without_colours_there_is_not_a_byte_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b" in shown(LEDGER, force_terminal=True, color_system="standard")
-    assert shown(LEDGER, force_terminal=True, no_color=True) == shown(LEDGER)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b" in shown(LEDGER, terminal=True)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert shown(LEDGER, force_terminal=True) == shown(LEDGER)
+    assert shown(LEDGER, terminal=True) == shown(LEDGER)
 
 
 def test_the_machine_is_named_where_it_is_no_threads_matter() -> None:

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from headway.model import PARTS, Profile
+from headway.views.console import Console
 from headway.views.hotspots import print_profile
 from headway.views.printable import width_of
 from headway.views.profile_json import profile_document
@@ -25,7 +25,7 @@ VALIDATOR = jsonschema.Draft202012Validator(schema_of("profile"))
 
 def shown(profile: Profile, width: int = 80, part: str | None = None, limit: int = 8) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    console = Console(stream, width=width)
     print_profile(console, profile, part=part, limit=limit)
     return stream.getvalue()
 

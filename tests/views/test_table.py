@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
 
 from headway.advice import advise
@@ -28,6 +27,7 @@ from headway.model import (
     divide,
     divide_by_mode,
 )
+from headway.views.console import Console
 from headway.views.interval import heading
 from headway.views.lines import show, text_of
 from headway.views.listing import Listing
@@ -112,7 +112,7 @@ def printed(
     by: GroupBy | None = None,
 ) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=console_width)
+    console = Console(out, width=console_width)
     print_table(console, ledger, advice=advise(ledger), verbose=verbose, listing=Listing(limit, by=by))
     return out.getvalue()
 
@@ -196,7 +196,7 @@ def test_as_many_threads_as_lines_are_shown_one_by_one() -> None:
 def test_names_keep_their_lines_until_the_threads_take_half_of_them() -> None:
     def lines(number: int, before: GroupBy | None) -> str:
         out = io.StringIO()
-        by = print_table(Console(file=out, width=80), compiling(number), listing=Listing(25, before=before))
+        by = print_table(Console(out, width=80), compiling(number), listing=Listing(25, before=before))
         assert (" × " in out.getvalue()) == (by is GroupBy.NAME)
         return by.value
 
@@ -329,7 +329,7 @@ def test_a_ledger_of_nothing_measured_has_a_table() -> None:
 def test_no_colour_means_no_escape_byte(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setenv("NO_COLOR", "1")
-    print_table(Console(file=out, width=80, force_terminal=terminal), LEDGER, advice=advise(LEDGER), verbose=True)
+    print_table(Console(out, width=80, terminal=terminal), LEDGER, advice=advise(LEDGER), verbose=True)
     assert "\x1b" not in out.getvalue()
     assert "│" in out.getvalue()
 
@@ -337,10 +337,9 @@ def test_no_colour_means_no_escape_byte(terminal: bool, monkeypatch: pytest.Monk
 def test_a_file_gets_no_escape_byte_and_a_terminal_the_same_text_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     out = io.StringIO()
-    console = Console(file=out, width=80, force_terminal=True, color_system="standard", record=True)
-    print_table(console, LEDGER, advice=advise(LEDGER))
+    print_table(Console(out, width=80, terminal=True), LEDGER, advice=advise(LEDGER))
     assert "\x1b[1;32m" in out.getvalue()
-    plain = [line.rstrip() for line in console.export_text().splitlines()]
+    plain = [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()).splitlines()]
     assert plain == printed(80).splitlines()
     assert "\x1b" not in printed(80)
 
@@ -348,7 +347,7 @@ def test_a_file_gets_no_escape_byte_and_a_terminal_the_same_text_in_colour(monke
 def test_a_terminal_that_knows_only_ascii() -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
-    print_table(Console(file=file, width=80), LEDGER, verbose=True)
+    print_table(Console(file, width=80), LEDGER, verbose=True)
     lines = raw.getvalue().decode("ascii").splitlines()
     assert "<9.34s" in lines[1]
     assert max(map(len, lines)) <= 80
@@ -362,7 +361,7 @@ def test_the_heading_of_an_interval_fits(start: int, length: int, width: int) ->
 
 def test_the_heading_of_an_interval_says_when_it_was() -> None:
     out = io.StringIO()
-    show(Console(file=out, width=60), [heading(Ledger("bpf", Window(7 * 10**9, 8 * 10**9)), 5 * 10**9, 60)])
+    show(Console(out, width=60), [heading(Ledger("bpf", Window(7 * 10**9, 8 * 10**9)), 5 * 10**9, 60)])
     assert out.getvalue().startswith("after 3.000 s, an interval of 1.000 s ────")
 
 

@@ -8,12 +8,12 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES
 from tests.samples import samples
 
 from headway.advice import Advice
 from headway.model import FIGURES, Cell, Quality, Sample, Utilisation
+from headway.views.console import Console
 from headway.views.lines import text_of
 from headway.views.printable import width_of
 from headway.views.utilisation import hertz, print_sample, sample_table
@@ -154,7 +154,7 @@ def test_frequencies_are_short(value: float) -> None:
 @pytest.mark.parametrize("coloured", [True, False])
 def test_a_sample_prints_on_any_console(coloured: bool) -> None:
     stream = io.StringIO()
-    console = Console(file=stream, width=80, force_terminal=coloured, color_system="standard" if coloured else None)
+    console = Console(stream, width=80, terminal=coloured)
     print_sample(console, SAMPLE, verbose=True)
     assert ("\x1b[" in stream.getvalue()) == coloured
 

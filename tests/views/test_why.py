@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers
 
 from headway.model import Behind, Cause, Cell, Kind, Ledger, Thread, Window
+from headway.views.console import Console
 from headway.views.lines import text_of
 from headway.views.printable import width_of
 from headway.views.table import print_table, table
@@ -267,6 +267,6 @@ def test_all_the_time_asked_about_is_in_some_line(ledger: Ledger, part: str) -> 
 def test_no_colour_means_no_escape_byte(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setenv("NO_COLOR", "1")
-    print_table(Console(file=out, width=80, force_terminal=terminal), LEDGER, verbose=True, parts=PARTS)
+    print_table(Console(out, width=80, terminal=terminal), LEDGER, verbose=True, parts=PARTS)
     assert "\x1b" not in out.getvalue()
     assert "why threads waited" in out.getvalue()

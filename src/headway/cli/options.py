@@ -20,9 +20,8 @@ from headway.views.listing import LINES, Listing
 from .parameters import Ids, Percentage, ProcessorList, WhenCondition, all_ids
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from headway.linux.conditions import Condition
+    from headway.views.console import Console
 
 __all__ = [
     "BUDGET_OF_A_MACHINE",

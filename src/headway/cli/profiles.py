@@ -61,8 +61,7 @@ def show_profile(
     profile: Profile, stream: TextIO, *, part: str | None = None, state: str | None = None, limit: int = SHOWN
 ) -> None:
     """Print the table."""
+    from headway.views.console import Console
     from headway.views.hotspots import print_profile
 
-    from .console import plain_console
-
-    print_profile(plain_console(stream), profile, part=part, state=state, limit=limit)
+    print_profile(Console(stream), profile, part=part, state=state, limit=limit)

@@ -192,10 +192,10 @@ def _show(stream: TextIO, ledger: Ledger, advice: Sequence[Advice], thresholds: 
 
 
 def _print(stream: TextIO, lines_for: Any) -> None:
-    from headway.cli.console import plain_console
+    from headway.views.console import Console
     from headway.views.lines import show
 
-    console = plain_console(stream)
+    console = Console(stream)
     show(console, lines_for(console.width))
 
 

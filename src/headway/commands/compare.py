@@ -178,9 +178,9 @@ def command(
 
             stream.write(dumps(to_document(shown)) + "\n")
         else:
-            from headway.cli.console import plain_console
+            from headway.views.console import Console
 
-            print_compared(plain_console(stream), shown, verbose=verbose)
+            print_compared(Console(stream), shown, verbose=verbose)
     proven = _FAILED if any(verdict.proven for verdict in said) else 0
     click.get_current_context().exit(status or proven)
 

@@ -13,7 +13,6 @@ import click
 
 from headway.advice import Advice, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
-from headway.cli.console import plain_console
 from headway.cli.ending import end_as
 from headway.cli.output import report_to
 from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
@@ -25,6 +24,7 @@ from headway.processors.observer import ProcessorObserver, choose, clock, sleep_
 from headway.session.child import SuspendedChild
 from headway.session.measure import caught_signals, patient_collector, wait_for
 from headway.views.advice import what_would_help
+from headway.views.console import Console
 from headway.views.interval import heading
 from headway.views.lines import Line
 from headway.views.utilisation import print_sample
@@ -231,7 +231,7 @@ class _Report:
         self._losses: dict[str, int] = {}
         self._looked = 0
         self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
-        self._console = plain_console(stream)
+        self._console = Console(stream)
         self._began: int | None = None
         self._samples: list[Sample] = []
         self._thresholds = load_thresholds()

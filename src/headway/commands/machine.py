@@ -463,15 +463,15 @@ def _report(result: Result, stream: TextIO, argv: list[str], *, as_json: bool, v
         stream.writelines(write(result.ledger, command=argv, exit_status=result.exit_status))
         stream.write("\n")
     else:
-        from headway.cli.console import plain_console
         from headway.model import GroupBy
+        from headway.views.console import Console
         from headway.views.listing import Listing
         from headway.views.table import print_table
 
         # What stalls were for is a table of its own: only where every state is asked for.
         ledger = result.ledger if verbose else replace(result.ledger, events=())
         listing = Listing(limit, by=GroupBy.THREAD)
-        print_table(plain_console(stream), ledger, listing=listing, verbose=verbose)
+        print_table(Console(stream), ledger, listing=listing, verbose=verbose)
 
 
 def _report_processors(
@@ -490,10 +490,10 @@ def _report_processors(
         )
         stream.write(text + "\n")
     else:
-        from headway.cli.console import plain_console
+        from headway.views.console import Console
         from headway.views.utilisation import print_sample
 
-        print_sample(plain_console(stream), sample, losses=losses, verbose=verbose, notes=notes)
+        print_sample(Console(stream), sample, losses=losses, verbose=verbose, notes=notes)
 
 
 class _Output:
@@ -560,9 +560,9 @@ def _pipeline(
     and what the others waited for. -v lists the instructions with their functions. What the program writes is not
     shown.
     """
-    from headway.cli.console import plain_console
     from headway.machine.machine import Machine
     from headway.machine.pipeline import window_of
+    from headway.views.console import Console
     from headway.views.lines import show
     from headway.views.pipeline import pipeline_lines
     from headway.views.rows import print_rows
@@ -571,7 +571,7 @@ def _pipeline(
     config = _config_of(**chosen, otherwise=needed)
     session = Machine(config).debug(image, arguments=arguments)
     window = window_of(session, core=core, first=first, cycles=cycles)
-    console = plain_console(sys.stdout)
+    console = Console(sys.stdout)
     with _written():
         show(console, pipeline_lines(window.first, window.harts, window.slots, console.width))
         if verbose:

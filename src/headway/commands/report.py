@@ -94,10 +94,10 @@ def command(
             stream.writelines(write(ledger, command=document.command, exit_status=status, advice=advice))
             stream.write("\n")
         else:
-            from headway.cli.console import plain_console
+            from headway.views.console import Console
             from headway.views.table import print_table
 
-            console = plain_console(stream)
+            console = Console(stream)
             listing = listed.listing(console, verbose=verbose)
             print_table(console, ledger, advice=advice, listing=listing, verbose=verbose, durations=bool(durations))
 

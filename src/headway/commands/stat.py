@@ -203,12 +203,12 @@ class _Report:
         self._stream.write("\n")
 
     def _show_table(self, ledger: Ledger) -> None:
-        from headway.cli.console import plain_console
+        from headway.views.console import Console
         from headway.views.interval import heading
         from headway.views.lines import show
         from headway.views.table import print_table
 
-        console = plain_console(self._stream)
+        console = Console(self._stream)
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])

@@ -324,12 +324,12 @@ def _print_once(ledger: Ledger, listed: ListingOptions) -> None:
 @contextmanager
 def _written(stream: TextIO, listed: ListingOptions) -> Iterator[Callable[[Ledger, int | None], None]]:
     """Give a function that prints a ledger's table to the stream. It is no error if the reader has gone away."""
-    from headway.cli.console import plain_console
+    from headway.views.console import Console
     from headway.views.interval import heading
     from headway.views.lines import show
     from headway.views.table import print_table
 
-    console = plain_console(stream)
+    console = Console(stream)
     before: GroupBy | None = None
 
     def write(ledger: Ledger, began: int | None) -> None:

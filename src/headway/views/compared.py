@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
-
 from headway.comparison.compared import LEAST, ComparedFigure, ComparedRuns
 from headway.comparison.differences import Difference
 from headway.comparison.figures import CommandRun
@@ -17,6 +15,7 @@ from headway.linux.conditions import Change
 from headway.model import Quality
 from headway.text import valid
 
+from .console import Console
 from .figures import MARKS, with_unit
 from .lines import Line, indented, show
 from .losses import explained_losses, named_losses

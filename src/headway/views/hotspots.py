@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
 from headway.model import Collection, Frame, Kind, Profile, Quality, StateSummary, part_of, summaries, unsampled
 
+from .console import Console
 from .figures import share, with_unit
 from .lines import Line, indented, show
 from .losses import named_losses

@@ -6,14 +6,12 @@ So a view makes lines of exactly the available width, and rich only colours them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from rich.cells import cell_len
-from rich.console import Console
-from rich.segment import Segment, Segments
-from rich.style import Style
 
+from .console import Console
 from .printable import clean, fit, width_of, wrap
 
 __all__ = ["Line", "cut", "encodable", "indented", "show", "text_of"]
@@ -49,19 +47,24 @@ def text_of(line: Line) -> str:
 
 
 def show(console: Console, lines: Iterable[Line]) -> None:
-    """Print the lines: in colour if the console is a terminal and NO_COLOR is not set, else without any styling."""
-    coloured = console.is_terminal and not console.no_color
-    segments = []
-    for line in lines:
-        for text, style in line if coloured else [(text_of(line), "")]:
-            segments.append(Segment(encodable(text, console.encoding), _style(style)))
-        segments.append(Segment.line())
-    console.print(Segments(segments), end="", crop=False, no_wrap=True, overflow="ignore", soft_wrap=True)
+    """Print the lines: in colour if the console is a terminal and NO_COLOR is not set, else without any styling.
+
+    Raises OSError as the stream does.
+    """
+    write = _coloured(console) if console.is_coloured else text_of
+    console.file.write("".join(f"{encodable(write(line), console.encoding)}\n" for line in lines))
+    console.file.flush()
 
 
-@lru_cache
-def _style(name: str) -> Style | None:
-    return Style.parse(name) if name else None
+def _coloured(console: Console) -> Callable[[Line], str]:
+    from rich.style import Style  # in a file nothing is coloured
+
+    style, colours = lru_cache(Style.parse), console.colours
+
+    def write(line: Line) -> str:
+        return "".join(style(name).render(text, color_system=colours) if name else text for text, name in line)
+
+    return write
 
 
 def encodable(text: str, encoding: str) -> str:

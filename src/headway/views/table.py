@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
 from headway.advice import Advice
 from headway.model import (
     ABOUT_PARTS,
@@ -39,6 +37,7 @@ from headway.model import (
 )
 
 from .advice import what_would_help
+from .console import Console
 from .divided import efficiency, exactness, how_divided, mark_of
 from .durations import in_words, rows_of, what_is_shown
 from .figures import MARKS, NOTHING, share, with_unit

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from rich.console import Console
-
 from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, interrupt_time
 
+from .console import Console
 from .figures import MARKS, NOTHING, with_unit
-from .lines import Line, indented, show, text_of
+from .lines import Line, indented, show
 from .losses import named_losses
 from .printable import clean, fit, width_of
 
@@ -53,11 +52,7 @@ def print_sample(
     table = sample_table(
         sample, width=console.width, explanations=explanations, losses=losses, verbose=verbose, notes=notes
     )
-    lines = [*above, *table, *below]
-    if console.is_terminal or not console.encoding.startswith("utf"):
-        show(console, lines)
-    else:  # this runs many times a second, so avoid the cost of rich
-        console.file.write("".join(f"{text_of(line)}\n" for line in lines))
+    show(console, [*above, *table, *below])
 
 
 def sample_table(

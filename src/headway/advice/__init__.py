@@ -1,8 +1,8 @@
 """Advice: the policy over the figures that says what would help, its thresholds and its remedies."""
 
-from .advise import Advice, advise
-from .effect import Effect, effect
+from .effects import Effect, effect
 from .facilities import DeviceInterrupt, Facilities
+from .policy import Advice, advise
 from .remedy import Remedy
 from .thresholds import MAX_REMARKS, Thresholds
 

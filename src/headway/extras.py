@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from headway.dataclass import dataclass
 
 from .errors import HeadwayError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.model.kinds import Kind
 from headway.model.ledger import Ledger
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from headway.dataclass import dataclass
 from headway.model.cause import Cause
 from headway.model.cell import Cell
 from headway.model.ledger import Thread

@@ -7,7 +7,7 @@ has an ``undo``. It has no space within quotes, so that a view can break the lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headway.dataclass import dataclass
 
 __all__ = [
     "CACHE_DIVIDED",

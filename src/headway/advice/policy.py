@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from headway.dataclass import dataclass
 from headway.model.cause import Behind, Cause
 from headway.model.cell import Cell
 from headway.model.indices import interrupt_time, is_interrupt, processor_time

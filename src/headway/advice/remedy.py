@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from headway.dataclass import dataclass
 from headway.model.cause import Behind, Cause
 from headway.model.indices import processor_time
 from headway.model.kinds import Kind

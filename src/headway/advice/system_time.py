@@ -8,8 +8,8 @@ thread that takes most of it is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.model.indices import is_interrupt, time_by_kind
 from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Processor, Thread

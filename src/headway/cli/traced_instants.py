@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from headway.cli import etrace_traces, machine_traces
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TextIO
 
 import click
@@ -17,6 +16,7 @@ from headway.cli.ending import end_as
 from headway.cli.output import report_to
 from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
 from headway.cli.say import say
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.model import Kind, Ledger, Processor, Sample, Utilisation, Window
 from headway.processors.disturbance import REASONS

@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,6 +17,7 @@ from headway.cli.parameters import Ids, all_ids
 from headway.cli.profiles import has_profile, narrowing_options
 from headway.cli.progress_bar import progress_bar
 from headway.cli.say import say
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Quality, ThreadSeen, Window

@@ -20,13 +20,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Generic, TypeVar
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.model import Kind, kind_of
 

@@ -11,9 +11,9 @@ import os
 import pwd
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 
 __all__ = [

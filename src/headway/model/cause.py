@@ -6,8 +6,10 @@ Causes are always sorted, the one with most time first, so that equal sets of ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
+
+from headway.dataclass import dataclass
 
 from .cell import Cell
 from .ready import READY, time_with_causes

@@ -5,7 +5,7 @@ A processor has fewer counters than events, so the kernel multiplexes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headway.dataclass import dataclass
 
 __all__ = ["Counted"]
 

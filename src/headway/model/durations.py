@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from math import ceil
+
+from headway.dataclass import dataclass
 
 from .quality import Quality
 from .ready import Counted, count_of_durations

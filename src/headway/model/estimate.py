@@ -12,8 +12,9 @@ Where a processor counts its cycles in user mode and in kernel mode, these cycle
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import sqrt
+
+from headway.dataclass import dataclass
 
 __all__ = [
     "KERNEL",

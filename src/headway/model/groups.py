@@ -14,9 +14,10 @@ top(1). A mean over the threads would not add up, and would be less than what on
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, reduce
+
+from headway.dataclass import dataclass
 
 from .cause import Cause, add_causes
 from .cell import Cell

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from headway.dataclass import dataclass
 
 from .kinds import Kind, kind_of
 from .profile import Frame, Profile, is_exact, matches, sampling_error

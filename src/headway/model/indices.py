@@ -17,11 +17,13 @@ truth. Time that was divided by the cycles of user and kernel mode is not exact 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from math import ceil, floor
 from operator import itemgetter
 from types import MappingProxyType
+
+from headway.dataclass import dataclass
 
 from .cell import Cell
 from .estimate import RUNNING, Estimate, wilson

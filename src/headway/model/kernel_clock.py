@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headway.dataclass import dataclass
 
 from .quality import Quality
 

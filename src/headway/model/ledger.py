@@ -7,9 +7,11 @@ states add up exactly to the span in which the thread was measured, and those of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from operator import add
+
+from headway.dataclass import dataclass
 
 from .cause import Behind, Cause, add_causes, subtract_causes, within
 from .cell import Cell

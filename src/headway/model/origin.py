@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from headway.dataclass import dataclass
 
 __all__ = ["Origin", "origin_of", "parse_path"]
 

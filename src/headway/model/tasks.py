@@ -7,8 +7,10 @@ tasks tile its time: with the time between tasks, `NO_TASK`, they add up to the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
+
+from headway.dataclass import dataclass
 
 from .cell import Cell
 from .ready import READY, READY_PARTS

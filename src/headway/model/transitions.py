@@ -8,8 +8,10 @@ tile its life. A row without a duration is an amount of time whose place within 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from headway.dataclass import dataclass
 
 if TYPE_CHECKING:  # importing the model must stay cheap
     from numpy import int16, int32, int64, uint16, uint64

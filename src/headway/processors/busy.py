@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from headway.dataclass import dataclass
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import begun_exact
 from headway.linux.sources.ebpf import BpfSource

@@ -14,10 +14,11 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.perf import perf_event as perf
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from headway.dataclass import dataclass
 from headway.errors import SelectionError
 from headway.linux.procfs import processors
 from headway.model import FIGURES, Quality, Sample, Utilisation, joined

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs import processors
 

@@ -13,9 +13,10 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 
+from headway.dataclass import dataclass
 from headway.errors import CommandFailedError, SelectionError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source

@@ -12,10 +12,11 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from headway.dataclass import dataclass
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource

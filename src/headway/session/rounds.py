@@ -8,10 +8,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headway.comparison.figures import CommandRun, run_of
 from headway.comparison.turns import Order, Turn, turns
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.source import LinuxSource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headway.comparison.compared import LEAST, ComparedFigure, ComparedRuns
@@ -11,6 +10,7 @@ from headway.comparison.differences import Difference
 from headway.comparison.figures import CommandRun
 from headway.comparison.turns import Order
 from headway.comparison.verdicts import Verdict
+from headway.dataclass import dataclass
 from headway.linux.conditions import Change
 from headway.model import Quality
 from headway.text import valid

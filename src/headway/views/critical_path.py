@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TextIO
 
+from headway.dataclass import dataclass
 from headway.model import Kind, kind_of
 from headway.replay.path import CriticalPath, Piece, PieceKind
 from headway.text import valid

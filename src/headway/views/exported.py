@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.dataclass import dataclass
 from headway.model import ThreadSeen, Window
 
 __all__ = ["Exported", "Shown", "labels"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from headway.dataclass import dataclass
 from headway.model import GroupBy
 
 __all__ = ["DEFAULT", "LINES", "Listing"]

@@ -8,8 +8,7 @@ kind has a letter too, and a bar has its kinds in a fixed order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from headway.dataclass import dataclass
 from headway.model import Kind
 
 __all__ = ["OFF_PROCESSOR", "ON_PROCESSOR", "ORDER", "PALETTE", "Look"]

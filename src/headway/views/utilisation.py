@@ -7,10 +7,10 @@ reading. Empty columns are left out. If the width does not suffice, so are the l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from headway.dataclass import dataclass
 from headway.model import ALL, Kind, Quality, Sample, Utilisation, across, interrupt_time
 
 from .console import Console

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.linux.procfs.maps import Mapping
 
 __all__ = ["ProcessContext", "parse_process_context", "read_process_context"]

@@ -19,11 +19,12 @@ import signal
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux import privileges
 from headway.linux.bpf.libbpf import bundled, find_library

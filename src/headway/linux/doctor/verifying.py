@@ -13,11 +13,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from headway import demo
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 from headway.model import Kind, Ledger, Quality, Thread, kind_of

@@ -12,10 +12,11 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.procfs.processors import parse_list
 

@@ -9,9 +9,9 @@ import platform
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 
 __all__ = [

@@ -13,8 +13,8 @@ import errno
 import os
 import struct
 import time
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 
 from ._rings import FIELDS, PAGE, Ring, Samples, Tray

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from headway.buffers.collector import CollectionFigures, Collector
 from headway.buffers.policies.cpu_time import CpuTime, Usual
 from headway.buffers.policies.fixed import Fixed
 from headway.buffers.policies.watermark import Watermark
 from headway.buffers.policy import NEVER, Policy
+from headway.dataclass import dataclass
 
 from .sample_buffer import CPU_CLOCK, PerfBuffer, Sampling, Tray
 from .thread_buffers import SampledThreads

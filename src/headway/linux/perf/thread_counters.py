@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from headway.dataclass import dataclass
 from headway.model import Cell, Counted, kind_of
 
 from .counters import CounterPlan

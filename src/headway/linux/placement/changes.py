@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import as_list
 

@@ -9,8 +9,8 @@ default group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs.mounts import parse_mounts
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from headway.dataclass import dataclass
 
 from .changes import Change
 from .controls import Controls

@@ -10,9 +10,10 @@ import errno
 import os
 import re
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headway.advice import DeviceInterrupt, Facilities
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import as_list, parse_list
 

@@ -15,9 +15,10 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 
 from .changes import Change

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Set
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.linux.procfs.processors import as_list
 
 from .controls import Controls

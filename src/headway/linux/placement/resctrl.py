@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from headway.dataclass import dataclass
 
 from .controls import Controls
 from .refused import Refused

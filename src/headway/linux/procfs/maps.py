@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from headway.dataclass import dataclass
 
 __all__ = ["Mapping", "file_of", "mappings", "parse"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from headway.dataclass import dataclass
 
 __all__ = ["Mount", "mounts", "parse_mounts"]
 

@@ -16,8 +16,9 @@ import re
 import struct
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headway.dataclass import dataclass
 from headway.linux.procfs.ids import ids_inwards
 from headway.linux.procfs.maps import parse
 from headway.linux.structures import Structures

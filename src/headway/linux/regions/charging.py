@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headway.dataclass import dataclass
 from headway.linux.procfs._procfs import Scanner, Task
 from headway.model import Cell, kind_of
 

@@ -16,12 +16,12 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 
 from headway.binary.elf import ElfError, ElfFile, Symbol, SymbolKind
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError, SelectionError
 from headway.extras import need
 from headway.linux.options import MarkedFunctions

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
+from headway.dataclass import dataclass
 from headway.model import DIVIDED_BY_SAMPLES, SPINNING, USER, Behind, Cause, Cell, Ledger, Thread, add_causes, divide
 
 __all__ = ["IN_A_ROW", "Place", "with_spinning"]

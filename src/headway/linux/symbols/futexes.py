@@ -27,9 +27,9 @@ import struct
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from headway.binary.elf import ElfError, ElfFile, SymbolKind
+from headway.dataclass import dataclass
 from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]

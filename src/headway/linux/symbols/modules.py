@@ -13,11 +13,11 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from headway.binary.demangle import demangled
 from headway.binary.elf import ElfFile, SymbolKind
 from headway.binary.lines import LineTable
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs.maps import Mapping, file_of, mappings
 

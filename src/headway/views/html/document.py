@@ -7,11 +7,12 @@ strings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headway._version import __version__
 from headway.advice import Advice
+from headway.dataclass import dataclass
 from headway.model import (
     NO_TASK,
     Cell,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from headway.dataclass import dataclass
 from headway.model import Kind
 from headway.views.palette import ORDER
 from headway.views.pipeline import LETTERS

@@ -13,11 +13,12 @@ counterpart is web/src/slices.ts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headway.dataclass import dataclass
 
 from .deflate import deflate
 from .packing import length, low_and_high, varints, zigzag

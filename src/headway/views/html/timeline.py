@@ -7,12 +7,12 @@ they are and how many transitions they stand for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.dataclass import dataclass
 from headway.model import NO_STATE, Kind, Transitions, Window, kind_of
 from headway.views.palette import ORDER
 

@@ -7,11 +7,12 @@ Shares such as TE are not metrics, because shares cannot be added up; they are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import lru_cache
 
 from headway._version import __version__
+from headway.dataclass import dataclass
 from headway.model import READY, READY_PARTS, Quality, TraceContext, bucket_of, kind_of
 from headway.views.losses import is_time, without_unit
 

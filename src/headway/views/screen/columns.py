@@ -8,8 +8,9 @@ the bar, the history and the reason of waiting grow with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headway.dataclass import dataclass
 from headway.model import Amounts, GroupBy, Kind, Ledger, Precision, Quality, indices_of
 from headway.views.figures import MARKS, NOTHING
 from headway.views.lines import Line

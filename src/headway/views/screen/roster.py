@@ -6,9 +6,10 @@ For all threads only what is needed to filter and order them is computed. The re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from headway.dataclass import dataclass
 from headway.model import (
     NO_CGROUP,
     Group,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+
+from headway.dataclass import dataclass
 
 __all__ = ["Clocks"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from headway.dataclass import dataclass
 from headway.linux.bpf.stacks import Away, StackReader
 from headway.linux.perf.sampler import SampleLosses
 from headway.linux.symbols.code import UserCode

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling

@@ -10,8 +10,8 @@ measures threads while a block runs, `Machine` runs programs on the reference ma
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ _WHERE = {
 
 def get_include() -> str:
     """Return the folder that contains ``headway.h``, for a compiler's ``-I`` option."""
-    return str(Path(__file__).parent / "include")
+    return os.path.join(os.path.dirname(__file__), "include")
 
 
 def __getattr__(name: str) -> object:

@@ -5,18 +5,33 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from .errors import HeadwayError
 
-__all__ = ["open_file", "read_file", "written_whole"]
+__all__ = ["open_file", "packaged", "read_file", "written_whole"]
 
 File = str | os.PathLike[str]
 _PIECE = 1 << 20
 _MORE = 4096
+
+
+def packaged(package: str, name: str) -> bytes:
+    """Return the content of a file that comes with an imported package of headway. Raises OSError.
+
+    It lies beside the package's modules. Of an editable install only importlib.resources, which takes long to load,
+    knows where the build has put it.
+    """
+    try:
+        with open(os.path.join(os.path.dirname(sys.modules[package].__file__ or ""), name), "rb") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        from importlib.resources import files
+
+        return files(package).joinpath(*name.split("/")).read_bytes()
 
 
 def open_file(path: File, what: str) -> BinaryIO:
@@ -73,6 +88,8 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         with open(path, "wb") as stream:
             yield stream
         return
+    import tempfile  # what only reads needs none
+
     path = os.path.realpath(path)  # keep a symbolic link, replace its target
     folder, name = os.path.split(path)
     fd, scratch = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)

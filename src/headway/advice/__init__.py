@@ -1,10 +1,21 @@
-"""Advice: the policy over the figures that says what would help, its thresholds and its remedies."""
+"""Advice: the policy over the figures that says what would help, its thresholds and its remedies.
 
-from .effects import Effect, effect
+The policy is imported when it is first used: a report of a short command has nothing to advise.
+"""
+
+from typing import TYPE_CHECKING
+
+from headway.lazy import lazily
+
 from .facilities import DeviceInterrupt, Facilities
-from .policy import Advice, advise
-from .remedy import Remedy
 from .thresholds import MAX_REMARKS, Thresholds
+
+if TYPE_CHECKING:
+    from .effects import Effect, effect
+    from .policy import Advice, advise
+    from .remedy import Remedy
+else:
+    __getattr__ = lazily(__name__, {".effects": "Effect effect", ".policy": "Advice advise", ".remedy": "Remedy"})
 
 __all__ = [
     "MAX_REMARKS",

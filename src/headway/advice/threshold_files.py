@@ -7,15 +7,13 @@ misspelt threshold that silently stays at its default would be worse than none.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.files import packaged
 
 from .thresholds import Thresholds
 
@@ -26,8 +24,8 @@ _LARGEST = 64 << 10
 
 
 def defaults_text() -> str:
-    """The file with the defaults and what each value means."""
-    return files(__package__).joinpath("thresholds.toml").read_text(encoding="utf-8")
+    """The file with the defaults, those of `Thresholds`, and what each value means."""
+    return packaged(__package__, "thresholds.toml").decode()
 
 
 def load_thresholds(file: str | None = None) -> Thresholds:
@@ -35,15 +33,10 @@ def load_thresholds(file: str | None = None) -> Thresholds:
 
     Raises HeadwayError, one sentence with the file, the key and what is allowed.
     """
-    values: dict[str, Any] = dict(_defaults())
+    values: dict[str, Any] = {}
     for where, text in _texts(file):
         values.update(_checked(where, text))
     return Thresholds(**values)
-
-
-@cache
-def _defaults() -> Mapping[str, Any]:
-    return _checked("thresholds.toml", defaults_text())
 
 
 def _texts(file: str | None) -> Iterator[tuple[str, str]]:
@@ -75,6 +68,8 @@ def _read(file: str) -> str:
 
 
 def _checked(file: str, text: str) -> Mapping[str, Any]:
+    import tomllib  # few users have a file
+
     try:
         found = tomllib.loads(text)
     except RecursionError:

@@ -6,8 +6,10 @@ means and which values make sense, so that no file can bring the policy into a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
+
+from headway.dataclass import dataclass
 
 __all__ = ["MAX_REMARKS", "Thresholds"]
 
@@ -58,6 +60,10 @@ class Thresholds:
     """The time at stake, in ns: advice with less is not given either, because there is little to gain."""
     most: int = _whole(5, 1, MAX_REMARKS)
     """The largest number of pieces of advice."""
+
+    def may_matter(self, time: int) -> bool:
+        """Return whether advice is given where threads and processors together had so much time, in ns."""
+        return time >= self.least_ns
 
     def __post_init__(self) -> None:
         for value in fields(self):

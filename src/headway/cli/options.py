@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.extras import need
+from headway.dataclass import dataclass
 from headway.linux.levels import Level
 from headway.linux.options import STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.model import GroupBy
@@ -37,7 +36,7 @@ __all__ = [
     "when_option",
 ]
 
-_STARTUP = str(Path(__file__).parents[1] / "asyncio" / "startup")
+_STARTUP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "asyncio", "startup")
 """The folder with what Python imports when it starts."""
 BUDGET_OF_A_MACHINE = 0.01
 """What watching a whole machine may cost where it goes on for long, unless options say otherwise (top, serve)."""
@@ -352,6 +351,8 @@ class TargetOptions:
 
     def _check_spin(self) -> None:
         """Raise UsageError if options contradict --spin, MissingExtraError if what it needs is not installed."""
+        from headway.extras import need
+
         need("spin")
         if self.source == "proc":
             raise click.UsageError("--spin is for the source bpf: /proc does not tell where threads are")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -81,6 +80,8 @@ def binary_output(
     try:
         with written_whole(output) as stream:
             if output.endswith(".gz") and not packed:
+                import gzip
+
                 with gzip.GzipFile(filename="", mode="wb", compresslevel=_QUICK, fileobj=stream, mtime=0) as smaller:
                     yield cast(BinaryIO, smaller)
             else:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.errors import HeadwayError
-from headway.linux.conditions import Condition, parse_condition
 from headway.linux.options import MAX_IDS
-from headway.linux.procfs import processors
+
+if TYPE_CHECKING:  # what a type of parameters needs is loaded where one is given
+    from headway.linux.conditions import Condition
 
 __all__ = [
     "BufferSize",
@@ -59,8 +60,10 @@ class ProcessorList(click.ParamType[tuple[int, ...]]):
         """Text to numbers."""
         if isinstance(value, tuple):
             return value
+        from headway.linux.procfs.processors import parse_list
+
         try:
-            return processors.parse_list(value)
+            return parse_list(value)
         except HeadwayError as error:
             self.fail(str(error), param, ctx)
 
@@ -142,16 +145,18 @@ class BufferSize(_Size):
     least, most, words = 4 << 10, 64 << 20, "no size of a thread's buffer: give 4K to 64M, as in 64K or 131072"
 
 
-class WhenCondition(click.ParamType[Condition]):
+class WhenCondition(click.ParamType["Condition"]):
     """A condition: ``process: ready > 20 %``."""
 
     name = "condition"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
         """Text to condition."""
+        from headway.linux.bpf.states import NAMES
+        from headway.linux.conditions import Condition, parse_condition
+
         if isinstance(value, Condition):
             return value
-        from headway.linux.bpf.states import NAMES
 
         try:
             return parse_condition(value, NAMES)

@@ -25,7 +25,7 @@ from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger
 from headway.session.measure import observe
 
-if TYPE_CHECKING:  # loaded while the kernel verifies the programs
+if TYPE_CHECKING:
     from headway.advice import Advice, Facilities, Thresholds
 
 __all__ = ["command"]
@@ -154,10 +154,8 @@ class _Report:
     def prepare(self) -> None:
         """Load what reports need, which takes longer than a short command does."""
         from headway.advice.threshold_files import load_thresholds
-        from headway.linux.placement.facilities import facilities
 
         self._thresholds = self._thresholds or load_thresholds(None)
-        self._facilities = facilities()
         if self._as_json:
             import headway.views.json
         else:
@@ -188,11 +186,16 @@ class _Report:
         )
 
     def _advice(self, ledger: Ledger) -> tuple[Advice, ...]:
-        from headway.advice import advise
-
-        if self._thresholds is None or self._facilities is None:
+        if self._thresholds is None:
             self.prepare()
         assert self._thresholds is not None
+        most = (len(ledger.threads) + len(ledger.processors)) * ledger.window.duration
+        if not self._thresholds.may_matter(most):
+            return ()
+        from headway.advice import advise
+        from headway.linux.placement.facilities import facilities
+
+        self._facilities = self._facilities or facilities()
         return advise(ledger, self._thresholds, self._facilities)
 
     def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:

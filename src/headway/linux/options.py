@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headway.linux.conditions import Condition
+from headway.dataclass import dataclass
 from headway.linux.levels import Level
+
+if TYPE_CHECKING:
+    from headway.linux.conditions import Condition
 
 __all__ = ["MAX_IDS", "STATE_NAME", "MarkedFunctions", "MeasureOptions", "Selection"]
 

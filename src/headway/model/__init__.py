@@ -1,4 +1,11 @@
-"""The vocabulary and the laws: states, cells, ledger, indices, quality. This room imports nothing else of headway."""
+"""The vocabulary and the laws: states, cells, ledger, indices, quality. This room imports nothing else of headway.
+
+What only recordings, profiles and utilisation need is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from headway.lazy import lazily
 
 from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
 from .cell import Cell
@@ -30,7 +37,6 @@ from .estimate import (
     wilson,
 )
 from .groups import NO_CGROUP, Group, GroupBy, add_times, grouped
-from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
 from .indices import (
     EXACT,
     Amounts,
@@ -52,7 +58,6 @@ from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
 from .losses import KNOWN_LOSSES, Loss
 from .origin import Origin, origin_of, parse_path
-from .profile import PARTS, Collection, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
 from .quality import Quality
 from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
 from .tasks import (
@@ -67,8 +72,22 @@ from .tasks import (
     subtract_tasks,
     tiles,
 )
-from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
-from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
+
+if TYPE_CHECKING:
+    from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
+    from .profile import PARTS, Collection, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
+    from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
+    from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            ".hotspots": "Hotspot StackShare StateSummary function_of innermost_first summaries unsampled",
+            ".profile": "PARTS Collection Frame Profile SampleColumns is_exact matches part_of sampling_error",
+            ".transitions": "NO_STATE Batch OpenState ThreadSeen Transitions",
+            ".utilisation": "ALL FIGURES Sample Utilisation across joined",
+        },
+    )
 
 __all__ = [
     "ABOUT_PARTS",

@@ -9,9 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headway.advice import Advice
 from headway.model import (
     Cause,
     Cell,
@@ -27,6 +26,9 @@ from headway.model import (
     origin_of,
 )
 from headway.text import valid
+
+if TYPE_CHECKING:
+    from headway.advice import Advice
 
 from .durations import durations_document, kept_in, states_listed
 from .schemas import schema_of

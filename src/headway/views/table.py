@@ -8,9 +8,9 @@ Threads without a line are summed up, never left out. Below the table are notes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headway.advice import Advice
+from headway.dataclass import dataclass
 from headway.model import (
     ABOUT_PARTS,
     READY,
@@ -36,7 +36,6 @@ from headway.model import (
     processor_time,
 )
 
-from .advice import what_would_help
 from .console import Console
 from .divided import efficiency, exactness, how_divided, mark_of
 from .durations import in_words, rows_of, what_is_shown
@@ -46,7 +45,9 @@ from .listing import DEFAULT, Listing
 from .losses import explained_losses, named_losses
 from .printable import clean, fit, width_of
 from .tasks import tasks_table
-from .why import in_a_line, why
+
+if TYPE_CHECKING:
+    from headway.advice import Advice
 
 __all__ = ["print_table", "table"]
 
@@ -127,6 +128,8 @@ def _table(
     if ledger.events and ledger.threads:
         lines += [[], *_events(ledger, listed, width)]
     if parts and ledger.threads:
+        from .why import why
+
         lines += [[], *why(ledger, parts, width=width, limit=listing.limit, verbose=verbose)]
     of_tasks = [*tasks_table(ledger, width=width, limit=listing.limit, verbose=verbose)]
     if of_tasks:
@@ -137,6 +140,8 @@ def _table(
     if verbose or durations:
         lines += _on_durations(ledger, width)
     if advice:
+        from .advice import what_would_help
+
         lines += [[], *what_would_help(advice, width)]
     return lines, listed.by
 
@@ -496,6 +501,8 @@ def _waits_most_for(group: Group, layout: _Layout) -> Line:
 
 def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
     """Yield every state of a line, by kind, most time first: with its share of the window, and what was counted."""
+    from .why import in_a_line
+
     kinds = list(Kind)
     rows = sorted(group.states.items(), key=lambda item: (kinds.index(kind_of(item[0])), -item[1].time, item[0]))
     name = max(12, min(28, width - 54))

@@ -10,16 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
-from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
+from headway.files import packaged
 from headway.linux.procfs import processors
 from headway.model import Counted, Precision, Quality
 
@@ -102,7 +102,9 @@ class Identity:
 @cache
 def table() -> tuple[CounterTableEntry, ...]:
     """Return the content of counters.toml."""
-    content = tomllib.loads(files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
+    import tomllib  # the table is needed only where there is hardware to count
+
+    content = tomllib.loads(packaged(__package__, "counters.toml").decode())
     return tuple(_entry(raw, content["documents"]) for raw in content["processor"])
 
 

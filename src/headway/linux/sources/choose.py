@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.refusals import missing_privileges
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.privileges import allow_bpf, effective
 
 from .source import LinuxSource
 
@@ -24,6 +22,8 @@ _Exact = TypeVar("_Exact", bound=_Begins)
 
 def may_use_bpf() -> bool:
     """Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN (capabilities(7)), in effect."""
+    from headway.linux.privileges import allow_bpf, effective
+
     return allow_bpf(effective())
 
 
@@ -43,14 +43,17 @@ def start_source(
     source waits for the kernel, if it does (`BpfSource`). Raises HeadwayError where it cannot be measured; nothing is
     left attached then.
     """
-    from .ebpf import BpfSource
-    from .proc import ProcSource
 
-    exact, why = begun_exact(
-        lambda: BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile), prefer
-    )
+    def by_ebpf() -> LinuxSource:
+        from .ebpf import BpfSource
+
+        return BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile)
+
+    exact, why = begun_exact(by_ebpf, prefer)
     if exact is not None:
         return exact, ""
+    from .proc import ProcSource  # a source takes long to load: only the one that measures is
+
     sampled = ProcSource(selection, options, forget=forget)
     try:
         sampled.begin()
@@ -75,7 +78,11 @@ def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact 
                 raise
             return None, _in_words(error)
         return exact, ""
-    return None, _in_words(missing_privileges()) if prefer is None else ""
+    if prefer is not None:
+        return None, ""
+    from headway.linux.bpf.refusals import missing_privileges
+
+    return None, _in_words(missing_privileges())
 
 
 def _in_words(error: HeadwayError) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from headway.model import Batch, Ledger
+from headway.model import Ledger
+
+if TYPE_CHECKING:
+    from headway.model import Batch
 
 __all__ = ["LinuxSource", "RecordingSource", "SourceAround"]
 

@@ -111,9 +111,10 @@ class ProcSource(MeasuringSource[ProcMeasurement]):
 
 def _check(options: MeasureOptions, selection: Selection) -> None:
     """Raise HeadwayError for options that cannot be followed. What only eBPF can measure is told in the ledger."""
-    from headway.linux.bpf import checks
+    if options.checks is not None:
+        from headway.linux.bpf import checks
 
-    checks.load(options.checks)
+        checks.load(options.checks)
     if options.publish:
         raise HeadwayError("threads are told their own progress by eBPF only", "run headway as root")
     if options.functions:

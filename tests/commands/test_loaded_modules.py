@@ -1,0 +1,104 @@
+"""What commands load: a command starts the faster the fewer modules it loads, and the lighter they are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import atexit, json, sys
+
+before, (path, *sys.argv[1:]) = {*sys.modules}, sys.argv[1:]
+
+@atexit.register
+def tell():
+    with open(path, "w") as stream:
+        json.dump(sorted({*sys.modules} - before), stream)
+
+from headway.commands import main
+
+main()
+"""
+"""Runs the command line, and writes the names of the modules that it loaded."""
+ALWAYS_HEAVY = (
+    "asyncio",
+    "concurrent.futures",
+    "elftools",
+    "email",
+    "h11",
+    "headway.recording",
+    "http",
+    "importlib.metadata",
+    "logging",
+    "multiprocessing",
+    "numpy",
+    "pyarrow",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "rich.text",
+    "socket",
+    "textual",
+    "unittest",
+    "xml",
+)
+"""What takes long to load and is for other commands."""
+OF_REPORTS = (
+    "headway.advice.policy",
+    "headway.linux.placement",
+    "headway.model.hotspots",
+    "headway.model.profile",
+    "headway.model.transitions",
+    "headway.model.utilisation",
+    "headway.views.json",
+    "headway.views.why",
+    "importlib.resources",
+    "rich.style",
+    "statistics",
+    "tempfile",
+    "tomllib",
+    "zipfile",
+)
+"""What a plain table of a command does not need either."""
+OF_EBPF = ("headway.linux.bpf", "headway.linux.sources.ebpf")
+
+
+def loaded(path: Path, *arguments: str) -> set[str]:
+    """Return the modules that a command loads."""
+    words = [sys.executable, "-P", "-c", SCRIPT, str(path), *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    return {*json.loads(path.read_text())}
+
+
+NEED_LITTLE = ("ctypes", "headway.linux", "headway.model", "headway.views", "pathlib", "rich")
+COMMANDS: Mapping[str, tuple[Sequence[str], int]] = {
+    "--version": (NEED_LITTLE, 80),
+    "--help": (NEED_LITTLE, 80),
+    "stat --help": ((*OF_REPORTS, *OF_EBPF, "ctypes", "headway.linux.sources.proc"), 130),
+    "stat -q --source proc -- true": ((*OF_REPORTS, *OF_EBPF), 200),
+}
+"""Commands, what they do not load, and how many modules they load at most."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_loads_no_more_than_it_needs(tmp_path: Path, command: str) -> None:
+    without, most = COMMANDS[command]
+    found = loaded(tmp_path / "modules", *command.split())
+    for name in (*ALWAYS_HEAVY, *without):
+        assert not {one for one in found if one == name or one.startswith(f"{name}.")}
+    assert len(found) <= most, sorted(found)
+
+
+def test_a_command_that_ends_at_once_is_not_advised(tmp_path: Path) -> None:
+    """Advice is about 10 ms and more; the thresholds say so, without the policy being loaded."""
+    file = tmp_path / "thresholds.toml"
+    file.write_text(f"least_ns = {10**18}\n")
+    found = loaded(tmp_path / "modules", "stat", "--source", "proc", "--thresholds", str(file), "--", "true")
+    assert "headway.advice.thresholds" in found
+    assert "headway.advice.policy" not in found

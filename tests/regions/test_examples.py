@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,11 +53,14 @@ def test_the_example_in_cpp_marks_its_regions(tmp_path: Path) -> None:
 
 
 def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
-    needs("cc", "rustc")
-    functions = tmp_path / "functions.o"
-    include = f"-I{headway.get_include()}"
-    subprocess.run(["cc", "-O2", "-c", include, EXAMPLES / "functions.c", "-o", functions], check=True)
-    target = ["-C", f"link-arg={functions}", "-o", str(tmp_path / "rs")]
+    needs("cc", "ar", "rustc")
+    version = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 63):
+        pytest.skip(f"needs rustc 1.63, and there is {version.strip()}")
+    compiled = ["-c", EXAMPLES / "functions.c", "-o", "functions.o"]
+    subprocess.run(["cc", "-O2", f"-I{headway.get_include()}", *compiled], check=True, cwd=tmp_path)
+    subprocess.run(["ar", "rcs", "libfunctions.a", "functions.o"], check=True, cwd=tmp_path)
+    target = ["-L", ".", "-l", "static=functions", "-o", "rs"]
     subprocess.run(["rustc", "-O", "--edition", "2021", *target, EXAMPLES / "regions.rs"], check=True, cwd=tmp_path)
     assert marked([str(tmp_path / "rs")], tmp_path) == REGIONS
 

@@ -62,12 +62,27 @@ def test_every_page_is_in_one_section() -> None:
     assert {page for page, times in places.items() if times > 1} == set()
 
 
-def test_the_readme_leads_to_every_page_in_the_same_sections() -> None:
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
+def test_the_index_lists_every_page_in_the_same_sections() -> None:
+    table = (DOCS / "index.md").read_text(encoding="utf-8").partition("## All pages")[2]
     rows = re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", table, re.MULTILINE)
     named = {section: {Path(link).stem for link in _LINK.findall(links)} for section, links in rows}
     sections = {section: {page for page in pages if "/" not in page} for section, pages in _sections().items()}
     assert named == {section: pages for section, pages in sections.items() if pages}
+    assert "docs/index.md#all-pages" in _links(ROOT / "README.md")
+
+
+def test_the_outputs_in_the_readme_fit_a_terminal() -> None:
+    blocks = [match[0] for match in _FENCE.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 80] == []
+
+
+def test_the_commands_of_make_for_users_and_contributors_are_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    pages = [*ROOT.glob("*.md"), DOCS / "installing.md", *(ROOT / ".github").rglob("*.*"), ROOT / ".ci/run"]
+    command = re.compile(r"(?:`|^|sudo |run: )make ([a-z][a-z-]*)", re.MULTILINE)
+    named = {(page.name, name) for page in pages for name in command.findall(page.read_text(encoding="utf-8"))}
+    assert len(named) > 20
+    assert {(page, name) for page, name in named if name not in targets} == set()
 
 
 def test_the_glossary_names_what_is_there() -> None:

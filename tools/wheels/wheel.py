@@ -21,6 +21,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 INSIDE = (
     "headway/linux/bpf/progress.bpf.o",
+    "headway/linux/bpf/plain.bpf.o",
     "headway/linux/syscalls/_calls.py",
     "headway/demo/threads",
     *(f"headway/linux/lib/{name}" for name in (*LIBRARIES, NOTICE)),

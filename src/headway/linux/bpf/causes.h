@@ -87,13 +87,13 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *
 		return 0;
 	}
 	record->waker_record = 0;
-	if (settings.record)
+	if (OPTION(record))
 		record->waker_record = p->thread_record && p->thread_record != THREAD_UNSEEN && p->task == (u64)waker
 			? p->thread_record
 			: thread_record_of(waker);
-	if (settings.why || !record->waker_record)
+	if (OPTION(why) || !record->waker_record)
 		record->waker = in_namespace(waker, &tid, &pid) ? tid : 0;
-	if (settings.why)
+	if (OPTION(why))
 		bpf_probe_read_kernel(record->waker_name, sizeof(record->waker_name), &waker->comm);
 	record->waker_kind = WAKER_THREAD;
 	return 0;

@@ -34,7 +34,7 @@ GLOBAL u32 new_cell(u32 number, u32 state)
 			record->used = N_CELLS;
 		}
 		*index_of(record, state) = N_CELLS;
-		if (settings.durations && used == N_CELLS - 1)
+		if (OPTION(durations) && used == N_CELLS - 1)
 			take_histogram(number, N_CELLS - 1);
 		return N_CELLS;
 	}
@@ -43,7 +43,7 @@ GLOBAL u32 new_cell(u32 number, u32 state)
 	cell->count = (u64)state << COUNT_BITS;
 	record->used = used + 1;
 	*index_of(record, state) = used + 1;
-	if (settings.durations)
+	if (OPTION(durations))
 		take_histogram(number, used);
 	return used + 1;
 }
@@ -80,10 +80,10 @@ INLINE u32 add_sum_to_cell(struct thread_record *record, u32 state, u64 time, u6
 	struct cell *c = &record->cells[MASKED(cell - 1, N_CELLS)];
 	c->time += time;
 	c->count += count;
-	if (settings.other_accounts) {
-		if (settings.tasks && UNLIKELY(record->task_record))
+	if (OPTION(other_accounts)) {
+		if (OPTION(tasks) && UNLIKELY(record->task_record))
 			add_to_task_cell(record->task_record, cell, time, count);
-		if (settings.publish)
+		if (OPTION(publish))
 			publish_time(record->number, state, time);
 	}
 	return cell;
@@ -93,7 +93,7 @@ INLINE u32 add_sum_to_cell(struct thread_record *record, u32 state, u64 time, u6
 INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 count)
 {
 	u32 cell = add_sum_to_cell(record, state, time, count);
-	if (settings.durations && cell)
+	if (OPTION(durations) && cell)
 		keep_any_duration(record->number, cell - 1, time, count, record->snapshot);
 }
 
@@ -101,7 +101,7 @@ INLINE void add_to_cell(struct thread_record *record, u32 state, u64 time, u64 c
 INLINE void add_span_to_cell(struct thread_record *record, u32 state, u64 time, u64 ended)
 {
 	u32 cell = add_sum_to_cell(record, state, time, ended);
-	if (settings.durations && cell)
+	if (OPTION(durations) && cell)
 		keep_duration(record->number, cell - 1, time, ended, record->snapshot);
 }
 
@@ -146,7 +146,7 @@ u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 	cell->count += count;
 	add_to_cell(record, from, -time, -count);
 	add_to_cell(record, to, time, count);
-	if (settings.record)
+	if (OPTION(record))
 		record_move(number, from, to, time, count);
 	if (p->longest_state == from && p->longest <= time)
 		p->longest_state = to;
@@ -167,7 +167,7 @@ INLINE void drop_occurrences(struct processor *p, struct thread_record *record, 
 		return;
 	cell_of(p, state)->count -= count;
 	add_to_cell(record, state, 0, -count);
-	if (settings.record)
+	if (OPTION(record))
 		record_amount(number, state, 0, -count, p->since);
 }
 
@@ -189,7 +189,7 @@ GLOBAL int count_interrupted(u32 number, u32 state)
 		return 0;
 	cell_of(p, state)->count++;
 	add_to_cell(record, state, 0, 1);
-	if (settings.record)
+	if (OPTION(record))
 		record_amount(number, state, 0, 1, p->since);
 	return 0;
 }

@@ -45,7 +45,7 @@ GLOBAL u64 context_address(u32 number)
 {
 	struct thread_record *record = thread_record_at(number);
 	u64 at = THREAD_POINTER(bpf_get_current_task_btf()), vector = 0, n = 0, address = 0;
-	if (!settings.tasks || !record || !at)
+	if (!OPTION(tasks) || !record || !at)
 		return 0;
 	u32 module = record->context.module;
 	if (module) {
@@ -73,7 +73,7 @@ GLOBAL u64 fetch_context(u32 number)
 	struct thread_record *record = thread_record_at(number);
 	struct context_record *c = this_context();
 	struct processor *p = this_processor();
-	if (!settings.tasks || !p || !record || !c)
+	if (!OPTION(tasks) || !p || !record || !c)
 		return 0;
 	u64 address = context_address(number);
 	bool there = address;
@@ -106,7 +106,7 @@ GLOBAL u64 look_at_attribute(u32 number)
 {
 	struct thread_record *record = thread_record_at(number);
 	struct context_record *c = this_context();
-	if (!settings.tasks || !record || !c)
+	if (!OPTION(tasks) || !record || !c)
 		return 0;
 	u32 at = c->at, key = c->attributes[MASKED(at, ATTRIBUTE_BYTES)];
 	u32 length = c->attributes[MASKED(at + 1, ATTRIBUTE_BYTES)], end = at + 2 + length;
@@ -128,7 +128,7 @@ GLOBAL u64 name_of_context(u32 number)
 	struct thread_record *record = thread_record_at(number);
 	struct context_record *c = this_context();
 	struct processor *p = this_processor();
-	if (!settings.tasks || !p || !record || !c || !c->size || !record->context.n_names)
+	if (!OPTION(tasks) || !p || !record || !c || !c->size || !record->context.n_names)
 		return 0;
 	u64 size = c->size;
 	OPAQUE(size);
@@ -167,7 +167,7 @@ GLOBAL u64 adopt_context(u32 number)
 	struct thread_record *record = thread_record_at(number);
 	struct context_record *c = this_context();
 	struct processor *p = this_processor();
-	if (!settings.tasks || !p || !record || !c)
+	if (!OPTION(tasks) || !p || !record || !c)
 		return 0;
 	bool same =
 		c->span_id == record->span_id && c->trace_id[0] == record->trace_id[0] && c->trace_id[1] == record->trace_id[1];
@@ -234,7 +234,7 @@ GLOBAL u64 divide_among_tasks(u32 number, u64 since, u64 until, u64 now, u64 tim
 	else
 		read_context(number, since, until, time);
 	struct processor *p = this_processor();
-	if (settings.record && p && record)
+	if (OPTION(record) && p && record)
 		record_any_span(number, record->task_since, until, record->task_left, p->state | (u64)record->task_ended << 16);
 	return 0;
 }

@@ -60,7 +60,7 @@ NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 	charge_deferred(p, bpf_ktime_get_ns(), 1);
 	p->deferred_depth--;
 	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
-	if (settings.publish)
+	if (OPTION(publish))
 		publish_deferred(p);
 	ORDER();
 	p->busy = 1;
@@ -96,9 +96,9 @@ GLOBAL u64 absorb_deferred_interrupt(struct absorption *a, u32 number_of_interru
 	p->since += time;
 	if (a->number)
 		add_to_cell_of(a->number, IRQ_DEVICE + i, time, count);
-	if (settings.why)
+	if (OPTION(why))
 		keep_interrupt(since, since + time, IRQ_DEVICE + i, count);
-	if (settings.record)
+	if (OPTION(record))
 		record_any_span(a->number, since, since + time, time, IRQ_DEVICE + i | count << 16);
 	a->total += time;
 	return 0;

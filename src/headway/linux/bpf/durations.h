@@ -71,7 +71,7 @@ static const volatile u8 no_durations[sizeof(struct histogram)] SEC(".rodata.no_
 /* The logarithm of the buckets of each power of two. */
 INLINE u32 part_bits(void)
 {
-	return (settings.durations - 1) & 3;
+	return (OPTION(durations) - 1) & 3;
 }
 
 INLINE struct histogram *histogram_at(u32 number, u32 part)

@@ -52,7 +52,7 @@ GLOBAL u64 charge_event(u32 number, u32 state, u32 event)
 /* Charges the counts of a span to the state that the span was charged to. */
 u64 charge_events(u32 number, u32 state)
 {
-	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
+	for (u32 i = 0; i < N_COUNTED && i < OPTION(n_counted); i++)
 		charge_event(number, state, i);
 	return 0;
 }
@@ -83,7 +83,7 @@ u64 move_counted(u32 number, u32 from, u32 to, u32 which)
 {
 	if (from == to)
 		return 0;
-	for (u32 i = 0; i < N_COUNTED && i < settings.n_counted; i++)
+	for (u32 i = 0; i < N_COUNTED && i < OPTION(n_counted); i++)
 		move_counted_event(number, from, to, which, i);
 	return 0;
 }
@@ -93,7 +93,7 @@ u64 keep_counts_of_user_span(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct processor_counts *c = bpf_map_lookup_elem(&processor_counts, &cpu);
-	if (settings.n_counted && c)
+	if (OPTION(n_counted) && c)
 		__builtin_memcpy(c->pending_user, c->span, sizeof(c->span));
 	return 0;
 }

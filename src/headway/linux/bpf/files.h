@@ -19,6 +19,12 @@ INLINE struct file *file_of(struct task_struct *task, u32 number)
 	return file;
 }
 
+/* The same of the running thread. */
+GLOBAL u64 own_file(u32 number)
+{
+	return (u64)file_of(bpf_get_current_task_btf(), number);
+}
+
 INLINE const unsigned char *file_name(struct file *file)
 {
 	struct dentry *entry = FOLLOW(file, f_path.dentry);

@@ -11,58 +11,70 @@
 /*
  * At each tick and each switch the kernel learns from the hypervisor how long the processor was away. That time lies in
  * one of the spans since the last look, and made that span longer. So it is taken out of the longest span. The run queue
- * is reached through that of the running thread (`queue`), because not every kernel lists its per-processor symbols.
+ * is reached through that of the running thread (`rq`), because not every kernel lists its per-processor symbols.
  */
-INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct cfs_rq *queue, bool last)
+GLOBAL u64 take_stolen(u32 number, u64 steal, u32 last)
 {
-	if (!settings.has_steal || !queue || !FIELD_EXISTS(queue->rq->prev_steal_time_rq))
-		return;
-	u64 steal = stolen_from(queue), time = steal - p->steal;
-	if (UNLIKELY(time | p->debt)) {
-		u32 state = p->longest_state;
-		p->steal = steal;
-		if (!p->steal_known)
-			p->steal_known = 1; /* the first reading counts from boot: it says nothing about our spans */
-		else
-			p->debt += time;
-		time = p->debt < p->longest ? p->debt : p->longest;
-		if (time && state < N_STATES) {
-			p->debt -= time;
-			cell_of(p, state)->time -= time;
-			p->cells[STOLEN].time += time;
-			p->cells[STOLEN].count++;
-			if (settings.record) {
-				record_amount(record ? p->thread_record : 0, state, -time, 0, p->since);
-				record_amount(record ? p->thread_record : 0, STOLEN, time, 1, p->since);
-			}
-			if (record) {
-				add_to_cell(record, state, -time, 0);
-				add_to_cell(record, STOLEN, time, 1);
-				if (settings.why)
-					charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
-			}
+	struct processor *p = this_processor();
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (!p)
+		return 0;
+	u32 state = p->longest_state;
+	u64 time = steal - p->steal;
+	p->steal = steal;
+	if (!p->steal_known)
+		p->steal_known = 1; /* the first reading counts from boot: it says nothing about our spans */
+	else
+		p->debt += time;
+	time = p->debt < p->longest ? p->debt : p->longest;
+	if (time && state < N_STATES) {
+		p->debt -= time;
+		cell_of(p, state)->time -= time;
+		p->cells[STOLEN].time += time;
+		p->cells[STOLEN].count++;
+		if (OPTION(record)) {
+			record_amount(number, state, -time, 0, p->since);
+			record_amount(number, STOLEN, time, 1, p->since);
 		}
-		if (last && p->debt) { /* the thread leaves the processor: none of its spans remain to take time out of */
-			count_loss(p, LOST_STEAL, p->debt);
-			p->debt = 0;
+		if (record) {
+			add_to_cell(record, state, -time, 0);
+			add_to_cell(record, STOLEN, time, 1);
+			if (OPTION(why))
+				charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
 		}
 	}
+	if (last && p->debt) { /* the thread leaves the processor: none of its spans remain to take time out of */
+		count_loss(p, LOST_STEAL, p->debt);
+		p->debt = 0;
+	}
+	return 0;
+}
+
+INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct rq *rq, bool last)
+{
+	if (!settings.has_steal || !rq || !FIELD_EXISTS(rq->prev_steal_time_rq))
+		return;
+	u64 steal = stolen_from(rq);
+	if (UNLIKELY((steal - p->steal) | p->debt))
+		take_stolen(record ? record->number : 0, steal, last);
 	p->longest = 0;
 }
 
 /* ---- how a handler begins and ends ---- */
 
-enum { NOT_NOW = 0xfffffffe };
+enum { NOT_NOW = 0xfffffffe, PREPARE_TRIES = 3 };
 
-/*
- * Does the rare work before a handler's own: a snapshot, deferred interrupts, identifying the running thread. Returns the
- * thread record to charge (0: none), or NOT_NOW if nothing is to be measured.
- */
-u64 prepare_event(u32 state)
+/* Whether a handler can charge the open span, whose thread has this record, until the moment at which it read the clock. */
+INLINE bool is_prepared(struct processor *p, u32 number, u64 now)
 {
-	struct processor *p = this_processor();
-	if (!p)
-		return NOT_NOW;
+	return LIKELY(number != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
+		LIKELY(p->deferred_total == p->absorbed_total) &&
+		LIKELY(p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1));
+}
+
+/* Does what is_prepared asks for. Returns the thread record to charge (0: none), or NOT_NOW. */
+INLINE u32 try_to_prepare(struct processor *p, u32 state)
+{
 	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
 	if (!p->since || (s64)(now - p->since) < 0)
@@ -78,13 +90,39 @@ u64 prepare_event(u32 state)
 		now = bpf_ktime_get_ns();
 		if (measuring_is_over(now)) /* the hypervisor may have had the processor meanwhile */
 			return NOT_NOW;
-		if (settings.why)
+		if (OPTION(why))
 			keep_hidden_holder(p, arrival_time(p, bpf_get_current_task_btf(), now));
 		if (number)
 			end_unseen_run(number, now);
 		number = identify_running_thread(now, state);
 	}
 	return number;
+}
+
+/*
+ * Does the rare work before a handler's own: a snapshot, deferred interrupts, identifying the running thread. Reads the
+ * clock again. Returns the thread record to charge (0: none), or NOT_NOW if nothing is to be measured.
+ */
+GLOBAL u64 prepare_event(u32 state, u64 *at)
+{
+	struct processor *p = this_processor();
+	u32 number;
+	u64 now;
+	if (!p || !at)
+		return NOT_NOW;
+	/* An interrupt deferred before the clock was read is charged first; the next handler charges a later one. */
+#pragma clang loop unroll(disable)
+	for (u32 tries = 0; tries < PREPARE_TRIES; tries++) {
+		number = try_to_prepare(p, state);
+		if (number == NOT_NOW)
+			return NOT_NOW;
+		now = bpf_ktime_get_ns();
+		ORDER();
+		*at = now;
+		if (is_prepared(p, number, now))
+			return number;
+	}
+	return measuring_is_over(now) ? NOT_NOW : number;
 }
 
 /*
@@ -96,23 +134,12 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
 	ORDER();
-	/* An interrupt deferred before the clock was read is charged first; the next handler charges a later one. */
-	for (u32 tries = 0;; tries++) {
-		if (LIKELY(number != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf()) &&
-			LIKELY(p->deferred_total == p->absorbed_total) &&
-			LIKELY(
-				p->snapshot == control.snapshot || (now < control.snapshot_at && p->snapshot == control.snapshot - 1)))
-			break;
-		if (tries == 3) {
-			if (measuring_is_over(now))
-				return false;
-			break;
-		}
-		number = prepare_event(state);
+	if (!is_prepared(p, number, now)) {
+		u64 later = now;
+		number = prepare_event(state, &later);
 		if (number == NOT_NOW)
 			return false;
-		now = bpf_ktime_get_ns();
-		ORDER();
+		now = later;
 	}
 	*record = number ? thread_record_at(number) : NULL;
 	charge_until_now(p, *record, now, ended, kind);
@@ -123,10 +150,10 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 #define ENTER(p)   \
 	(p)->busy = 1; \
 	ORDER()
-#define LEAVE(p)          \
-	if (settings.publish) \
-		publish();        \
-	ORDER();              \
+#define LEAVE(p)         \
+	if (OPTION(publish)) \
+		publish();       \
+	ORDER();             \
 	(p)->busy = 0
 
 /*
@@ -135,7 +162,7 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
  */
 INLINE void rename_fault(struct processor *p, u32 state)
 {
-	if (settings.durations)
+	if (OPTION(durations))
 		forget_pieces(p->thread_record, p->state);
 	p->state = state;
 }

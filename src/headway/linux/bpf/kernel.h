@@ -216,6 +216,12 @@ INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 
 #error "headway's eBPF programs know x86-64 and arm64"
 #endif
 
+/* The same of the running thread's call, for a number that is not known before. */
+GLOBAL u64 any_argument(u32 number)
+{
+	return argument(bpf_task_pt_regs(bpf_get_current_task_btf()), number);
+}
+
 struct inode {
 	unsigned short i_mode;
 	unsigned long i_ino;

@@ -64,7 +64,7 @@ INLINE void note_kernel_fault(struct processor *p)
 /* The states that the running thread is in go on unseen, or have done so: what was seen of them is no occurrence. */
 INLINE void forget_open_durations(struct processor *p)
 {
-	if (!settings.durations)
+	if (!OPTION(durations))
 		return;
 	forget_pieces(p->thread_record, p->state);
 	if (p->depth)

@@ -115,6 +115,10 @@ _FAULTS = (
     "handle_signal_deliver",
 )
 
+_NOT_PLAIN = ("why", "functions", "n_counted", "record", "stacks", "samples", "tasks", "durations", "publish")
+"""The settings that plain.bpf.c does without: those that the C code asks for with OPTION, but for `other_accounts`, which
+follows from them."""
+
 _FLOOR: Mapping[str, str] = {
     "BPF_MAP_TYPE_RINGBUF": "ring buffers",
     "BPF_MAP_TYPE_TASK_STORAGE": "task storage",
@@ -316,10 +320,6 @@ def load(
     (`pack_settings`). ``meanwhile``: called while the kernel loads them. Raises HeadwayError; then nothing is left
     loaded.
     """
-    try:
-        image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
-    except OSError as error:
-        raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
     tables = {
         "wait_of": states.wait_table(),
         "compat_call": states.compat_table(),
@@ -327,12 +327,12 @@ def load(
         "neutral": status_checks.neutral,
     }
     for has_prev_state in (True, False):
-        programs = Object(library, image)
+        values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
+        programs = Object(library, _image(values))
         try:
             for name, entries in sizes.items():
                 programs.map(name).max_entries = entries
             leave_out_needless(programs, shape, features)
-            values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
             programs.map(".rodata.settings").set_initial(pack_settings(**values))
             programs.load(meanwhile)
             return programs
@@ -344,6 +344,15 @@ def load(
             programs.close()
             raise
     raise AssertionError
+
+
+def _image(values: Mapping[str, object]) -> bytes:
+    """Return the smallest object that can do what the settings ask for. Raises HeadwayError if it is not there."""
+    name = "progress.bpf.o" if any(values.get(option) for option in _NOT_PLAIN) else "plain.bpf.o"
+    try:
+        return (resources.files("headway.linux") / "bpf" / name).read_bytes()
+    except OSError as error:
+        raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
 
 
 def trial(library: Library, shape: Shape, features: Features) -> None:

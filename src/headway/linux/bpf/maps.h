@@ -9,6 +9,12 @@
 /* ---- settings ---- */
 
 const volatile struct settings settings SEC(".rodata.settings");
+/* A setting that the smaller object (plain.bpf.c) does without: there the compiler leaves out all that needs it. */
+#ifdef PLAIN
+#define OPTION(name) 0
+#else
+#define OPTION(name) settings.name
+#endif
 volatile struct control control;
 
 /* How many measured threads have an id in this group, by the id's last bits. */

@@ -8,9 +8,9 @@
 #include "threads.h"
 
 /* Returns the wait by the kind of file that the system call is about. */
-INLINE u32 wait_by_file(struct task_struct *task)
+INLINE u32 wait_by_file(u64 file)
 {
-	switch (file_kind(file_of(task, argument(bpf_task_pt_regs(task), 1)))) {
+	switch (file_kind((struct file *)file)) {
 	case FILE_PIPE:
 		return WAIT_PIPE;
 	case FILE_SOCKET:
@@ -21,8 +21,13 @@ INLINE u32 wait_by_file(struct task_struct *task)
 	return WAIT_FILE;
 }
 
-/* Returns the wait of a thread that was in the state `doing` on the processor. */
-INLINE u32 wait_state(struct task_struct *task, u32 doing)
+GLOBAL u32 own_wait_by_file(void)
+{
+	return wait_by_file((u64)file_of(bpf_get_current_task_btf(), any_argument(1)));
+}
+
+/* Returns the wait of a thread that was in the state `doing` on the processor. `runs`: it is the running one. */
+INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 {
 	bool disk = BITFIELD(task, in_iowait);
 	if (is_fault(doing))
@@ -38,7 +43,7 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 		if (disk)
 			return WAIT_DISK;
 		if (reason == WAIT_BY_FILE)
-			return wait_by_file(task);
+			return runs ? own_wait_by_file() : wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
 		return reason ? reason : WAIT_CALL + call;
 	}
 	if (disk)
@@ -46,12 +51,12 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing)
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
-/* Returns the state of a thread that leaves its processor. `doing` was its state there, `why` is the kernel's prev_state. */
+/* Returns the state of the running thread, which leaves its processor. `doing` was its state there, `why` is the kernel's prev_state. */
 INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempted, u32 why)
 {
 	if (preempted || !why)
 		return READY;
-	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing);
+	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing, true);
 }
 
 /* Charges the time off the processor until now to the thread's state there. The caller has interrupts off. `divided`: the
@@ -65,11 +70,11 @@ INLINE void charge_absence(struct thread_record *record, u32 number, u64 now, bo
 		return;
 	}
 	add_to_cell(record, record->state, now - record->since, 1);
-	if (settings.stacks)
+	if (OPTION(stacks))
 		charge_stack(record, record->state, now - record->since, 1);
-	if (settings.record && divided)
+	if (OPTION(record) && divided)
 		record_ready(number, record->since, now, 0);
-	else if (settings.record)
+	else if (OPTION(record))
 		record_absence(number, record->state, record->since, now);
 	record->since = now;
 }
@@ -84,7 +89,7 @@ INLINE void charge_off_processor(struct thread_record *record, u32 number, u64 n
 INLINE void charge_until_dispatch(u32 cpu, struct cfs_rq *queue, struct thread_record *record, u32 number, u64 now)
 {
 	bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, queue, record, number, now);
-	if (settings.why && record->state == READY)
+	if (OPTION(why) && record->state == READY)
 		charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, now);
 	charge_absence(record, number, now, divided);
 }

@@ -35,15 +35,18 @@ INLINE bool is_zero_timeout(u64 address) /* a timespec or a timeval */
 	return address && !bpf_probe_read_user(time, sizeof(time), (void *)address) && !time[0] && !time[1];
 }
 
-INLINE bool is_status_check(const volatile struct check *c, struct pt_regs *regs, struct file *file)
+/* Returns whether the call that the running thread makes is this check. `address`: of the file that it is about. */
+GLOBAL u32 is_status_check(u32 which, u64 address)
 {
+	const volatile struct check *c = &settings.checks[MASKED(which, N_CHECKS)];
+	struct file *file = (struct file *)address;
 	if (c->always)
 		return true;
-	if (c->if_zero && !(u32)argument(regs, c->if_zero))
+	if (c->if_zero && !(u32)any_argument(c->if_zero))
 		return true;
-	if (c->if_flag && argument(regs, c->if_flag) & c->flag)
+	if (c->if_flag && any_argument(c->if_flag) & c->flag)
 		return true;
-	if (c->if_no_time && is_zero_timeout(argument(regs, c->if_no_time)))
+	if (c->if_no_time && is_zero_timeout(any_argument(c->if_no_time)))
 		return true;
 	return c->if_nonblocking && FOLLOW(file, f_flags) & OPEN_NONBLOCK;
 }
@@ -64,7 +67,7 @@ INLINE bool snapshot_since_check(struct thread_record *record)
 INLINE u64 time_since_check(struct thread_record *record, u64 now)
 {
 	u64 time = now - record->asked_at - record->in_neutral;
-	if (!settings.samples)
+	if (!OPTION(samples))
 		return time;
 	return time > record->disturbed ? time - record->disturbed : 0;
 }
@@ -86,7 +89,7 @@ INLINE void keep_pending(struct processor *p, u32 state, u64 time, u32 count, u3
 		pending->state = state;
 		if (!more)
 			p->n_pending = i + 1;
-		if (settings.n_counted)
+		if (OPTION(n_counted))
 			keep_counts_pending(i, more);
 		return;
 	}
@@ -112,10 +115,14 @@ GLOBAL u64 confirm_pending(u32 number, u32 which)
  * Moves pending time to polling: the last check, if it is pending, and the time since. `user` is 1 + the user time charged
  * last, which moves too; 0: it stays.
  */
-INLINE void confirm_polling(
-	struct processor *p, struct thread_record *record, u32 number, u64 user, u32 counts, bool read)
+GLOBAL u64 confirm_polling(u32 number, u64 user, u32 counts, u32 read)
 {
-	if (settings.samples && record->sampled && user)
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	OPAQUE(counts); /* the compiler would pass nothing where it is not needed, and the verifier wants a number */
+	if (!p || !record)
+		return 0;
+	if (OPTION(samples) && record->sampled && user)
 		submit_polling(record, bpf_ktime_get_ns());
 	if (user) {
 		move_user_span(record, number, record->last_poll_state, user - 1);
@@ -126,6 +133,7 @@ INLINE void confirm_polling(
 	for (u32 i = 0; i < N_PENDING && i < p->n_pending; i++)
 		confirm_pending(number, i);
 	forget_pending(p);
+	return 0;
 }
 
 /* Returns 1 + the number of the neutral call that is in progress; 0: the call is not neutral. */
@@ -134,7 +142,7 @@ INLINE u32 neutral_call(struct pt_regs *regs)
 	u64 call = CALL_IN_PROGRESS(regs);
 	u32 which = call < N_CALLS && !COMPAT_CALL(regs) ? settings.neutral_of[MASKED(call, N_CALLS)] : 0;
 	const volatile struct neutral *n = &settings.neutrals[MASKED(which - 1, N_NEUTRAL)];
-	return which && n->if_zero && (u32)argument(regs, n->if_zero) ? 0 : which;
+	return which && n->if_zero && (u32)any_argument(n->if_zero) ? 0 : which;
 }
 
 /*
@@ -149,7 +157,7 @@ INLINE u64 begin_neutral(
 	record->current_poll_state = 0;
 	record->neutral_since = now;
 	if (record->polling == REPEATED) {
-		confirm_polling(p, record, number, user, COUNTS_SPAN, read);
+		confirm_polling(number, user, COUNTS_SPAN, read);
 		return settings.neutrals[MASKED(which, N_NEUTRAL)].any ? record->last_poll_state : 0;
 	}
 	if (user)
@@ -178,27 +186,27 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		return 0;
 	u32 which = (check - 1) & (N_CHECKS - 1), base = POLL + which * N_FILES;
 	const volatile struct check *c = &settings.checks[which];
-	u64 about = check && c->about ? argument(regs, c->about) : 0, last = record->last_poll_state;
+	u64 about = check && c->about ? any_argument(c->about) : 0, last = record->last_poll_state;
 	bool again = last >= base && last < base + N_FILES && record->about == about;
 	u64 user = p->state == record->user ? 1 + p->span : 0; /* differs after a fault whose end a debugger prevented */
 	bool read = snapshot_since_check(record);
-	struct file *file = NULL;
+	u64 file = 0;
 	if (check && c->about_file && (!again || c->if_nonblocking)) {
-		file = file_of(task, about);
+		file = own_file(about);
 		add_cost(p, AT_LOOK);
 	}
-	if (!check || !is_status_check(c, regs, file)) {
+	if (!check || !is_status_check(which, file)) {
 		c = &settings.checks[MASKED((last - POLL) / N_FILES, N_CHECKS)];
 		bool soon = !c->gap || time_since_check(record, now) <= c->gap;
 		u32 neutral = last && soon ? neutral_call(regs) : 0;
 		if (neutral)
 			return begin_neutral(p, record, number, neutral - 1, user, read, now);
 		if (record->polling == REPEATED && soon)
-			confirm_polling(p, record, number, user, COUNTS_SPAN, read);
+			confirm_polling(number, user, COUNTS_SPAN, read);
 		end_row(p, record);
 		return 0;
 	}
-	u32 state = again ? last : base + file_kind(file);
+	u32 state = again ? last : base + file_kind((struct file *)file);
 	record->current_check = check;
 	record->current_poll_state = state;
 	record->about = about;
@@ -209,7 +217,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		return 0;
 	}
 	if (again || record->polling) {
-		confirm_polling(p, record, number, user, COUNTS_SPAN, read);
+		confirm_polling(number, user, COUNTS_SPAN, read);
 		if (again)
 			record->polling = REPEATED;
 		return state;
@@ -254,13 +262,11 @@ u64 end_check(u32 number, u64 now, s64 result)
 	bool read = snapshot_since_check(record);
 	record->current_check = 0;
 	if (!ready && !record->current_poll_state) {
-		struct task_struct *task = bpf_get_current_task_btf();
-		struct pt_regs *regs = bpf_task_pt_regs(task);
-		u64 about = c->about ? argument(regs, c->about) : 0;
-		struct file *file = c->about_file ? file_of(task, about) : NULL;
-		if (!is_status_check(c, regs, file))
+		u64 about = c->about ? any_argument(c->about) : 0;
+		u64 file = c->about_file ? own_file(about) : 0;
+		if (!is_status_check(which, file))
 			return 0;
-		record->current_poll_state = POLL + which * N_FILES + file_kind(file);
+		record->current_poll_state = POLL + which * N_FILES + file_kind((struct file *)file);
 		record->about = about;
 		record->polling = 0;
 		forget_pending(p);
@@ -278,7 +284,7 @@ u64 end_check(u32 number, u64 now, s64 result)
 			record->polling = OTHERS;
 	} else if (record->last_poll_state) { /* the row's second object is not ready either */
 		u64 span = p->span;
-		confirm_polling(p, record, number, p->pending_user, COUNTS_PENDING_USER, false);
+		confirm_polling(number, p->pending_user, COUNTS_PENDING_USER, false);
 		move_time(number, call, record->current_poll_state, span, !read);
 		move_counted(number, call, record->current_poll_state, COUNTS_SPAN);
 		record->polling = OTHERS;
@@ -323,7 +329,7 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 		bool whole = p->switched <= record->neutral_since;
 		keep_pending(p, call, p->span, whole && !read, 0);
 		if (record->polling == REPEATED)
-			confirm_polling(p, record, number, 0, COUNTS_SPAN, read);
+			confirm_polling(number, 0, COUNTS_SPAN, read);
 	}
 	return 0;
 }

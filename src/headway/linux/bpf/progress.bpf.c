@@ -43,7 +43,7 @@ int handle_sys_enter(u64 *ctx)
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
 		u32 check = 0, state = 0;
-		if (settings.samples)
+		if (OPTION(samples))
 			record->calls++;
 		if (UNLIKELY(COMPAT_CALL(regs)))
 			call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
@@ -60,10 +60,10 @@ int handle_sys_enter(u64 *ctx)
 		}
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->thread_record, argument(regs, 2));
-		if (settings.tasks && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_TASKS_CALL &&
+		if (OPTION(tasks) && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_TASKS_CALL &&
 			argument(regs, 2)) /* 0: the log is full, and this event has read it */
 			register_task_log(p->thread_record, argument(regs, 2));
-		if (settings.tasks && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == NAME_MEMORY_CALL)
+		if (OPTION(tasks) && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == NAME_MEMORY_CALL)
 			record->context.announced = 1;
 		if (UNLIKELY(p->depth))
 			count_interrupted(p->thread_record, p->nested[0]);
@@ -106,29 +106,15 @@ int handle_sys_exit(u64 *ctx)
 
 /* ---- the scheduler ---- */
 
-INLINE void update_stolen(void *ctx, struct processor *p, struct thread_record *record, struct cfs_rq *queue, bool last)
+INLINE void update_stolen(void *ctx, struct processor *p, struct thread_record *record, struct rq *rq, bool last)
 {
 	u64 before = p->cells[STOLEN].time;
-	charge_stolen(p, record, queue, last);
-	if (settings.stacks && record && UNLIKELY(p->cells[STOLEN].time != before))
+	charge_stolen(p, record, rq, last);
+	if (OPTION(stacks) && record && UNLIKELY(p->cells[STOLEN].time != before))
 		charge_stolen_to_stack(ctx, record, p->cells[STOLEN].time - before);
 }
 
-GLOBAL u64 clear_index_of_cell(u32 number, u32 cell)
-{
-	struct thread_record *record = thread_record_at(number);
-	if (!record)
-		return 0;
-	*index_of(record, record->cells[MASKED(cell, N_CELLS)].count >> COUNT_BITS) = 0;
-	return 0;
-}
-
 static const volatile u8 no_cells[N_STATES] SEC(".rodata.no_cells");
-
-INLINE void clear_index(struct thread_record *record)
-{
-	bpf_probe_read_kernel(record->index, sizeof(record->index), (const void *)no_cells);
-}
 
 /* Sends the thread's totals to the reader, and frees its thread record for another thread. */
 NOINLINE int close_thread_record(struct processor *p, struct thread_record *record, u32 number, u64 now)
@@ -138,24 +124,19 @@ NOINLINE int close_thread_record(struct processor *p, struct thread_record *reco
 	if (size > sizeof(struct thread_snapshot))
 		size = sizeof(struct thread_snapshot);
 	record->end = now;
-	if (settings.n_counted)
+	if (OPTION(n_counted))
 		submit_counts(number);
-	if (settings.tasks && record->task_records)
+	if (OPTION(tasks) && record->task_records)
 		close_task_records(number);
-	if (settings.durations)
+	if (OPTION(durations))
 		submit_histograms(number);
-	if (settings.publish)
+	if (OPTION(publish))
 		close_published_thread(number);
 	/* Wake the reader when much has come together, not for each thread. */
 	u64 flags = bpf_ringbuf_query(&exits, RING_AVAILABLE) > (1 << 20) ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 	if (bpf_ringbuf_output(&exits, record, size, flags))
 		count_loss(p, LOST_EXITS, 1);
-	/* States that share the last cell are not listed in it. */
-	if (used == N_CELLS)
-		clear_index(record);
-	else
-		for (u32 i = 0; i < N_CELLS && i < used; i++)
-			clear_index_of_cell(number, i);
+	bpf_probe_read_kernel(record->index, sizeof(record->index), (const void *)no_cells);
 	record->used = 0;
 	record->birth = 0;
 	count_ids(record, -1);
@@ -201,11 +182,12 @@ int handle_sched_switch(u64 *ctx)
 	p->settled = 1; /* no interrupt is under way here */
 	forget_pending(p);
 	struct cfs_rq *leaving = queue_of(prev), *arriving = NULL;
-	update_stolen(ctx, p, record, leaving, true);
+	struct rq *rq = processor_queue_of(leaving); /* that of both threads */
+	update_stolen(ctx, p, record, rq, true);
 	u32 coming = next->pid ? thread_record_of(next) : 0;
 	if (settings.divide_ready) {
 		arriving = queue_of(next);
-		switch_run_clock(cpu, stolen_from(arriving), process_of(next, coming), now);
+		switch_run_clock(cpu, stolen_from(rq), process_of(next, coming), now);
 	}
 	bool preempted = ctx[0];
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
@@ -222,13 +204,13 @@ int handle_sched_switch(u64 *ctx)
 			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
 			record->state = state_off_processor(prev, doing, preempted, why);
 			if (settings.divide_ready && record->state == READY)
-				begin_ready(cpu, p, prev, leaving, record, now);
+				begin_ready(cpu, p, prev, leaving, stolen_from(rq), record, now);
 		}
-		if (settings.why)
+		if (OPTION(why))
 			note_wait_object(prev, record);
-		else if (settings.record)
+		else if (OPTION(record))
 			note_futex(prev, record);
-		if (settings.stacks && !dead)
+		if (OPTION(stacks) && !dead)
 			store_switch_stacks(ctx, record);
 		ORDER();
 		record->cpu = 0;
@@ -249,7 +231,7 @@ int handle_sched_switch(u64 *ctx)
 				record->state = state_off_processor(prev,
 					record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, preempted, why);
 			if (settings.divide_ready && !dead && record->state == READY)
-				begin_ready(cpu, p, prev, leaving, record, now);
+				begin_ready(cpu, p, prev, leaving, stolen_from(rq), record, now);
 		}
 	}
 	number = coming;
@@ -259,9 +241,9 @@ int handle_sched_switch(u64 *ctx)
 	p->depth = 0;
 	p->state = next->pid || settings.threads_only ? UNMEASURED : IDLE;
 	p->task = (u64)next;
-	if (leaving && FIELD_EXISTS(prev->sched_info.last_arrival))
-		p->switched_clock = leaving->rq->clock;
-	if (settings.why) {
+	if (rq && FIELD_EXISTS(prev->sched_info.last_arrival))
+		p->switched_clock = rq->clock;
+	if (OPTION(why)) {
 		keep_thread(now, 1);
 		p->running = next->pid;
 	}
@@ -304,6 +286,13 @@ NOINLINE u32 open_worker_thread(struct task_struct *task)
 	return measure ? open_thread_record(task, READY, KERNEL_THREAD, THREAD_NEW) : 0;
 }
 
+INLINE void begin_ready_in_queue(
+	u32 here, struct processor *p, struct task_struct *task, struct thread_record *record, u64 now)
+{
+	struct cfs_rq *queue = queue_of(task);
+	begin_ready(here, p, task, queue, stolen_from(processor_queue_of(queue)), record, now);
+}
+
 /* A wake-up: ends the wait of a thread, or begins the life of a new one. */
 INLINE int end_wait(struct task_struct *task, bool new)
 {
@@ -327,21 +316,21 @@ INLINE int end_wait(struct task_struct *task, bool new)
 			record->flags &= ~THREAD_NEW;
 			record->snapshot = control.snapshot - (now < control.snapshot_at);
 			if (settings.divide_ready)
-				begin_ready(cpu, p, task, queue_of(task), record, now);
+				begin_ready_in_queue(cpu, p, task, record, now);
 		}
 		return 0;
 	}
 	if (record->state == READY || record->state == ELSEWHERE || (record->state == UNKNOWN && task->on_cpu))
 		return 0;
 	save_if_due(record, number, now);
-	if (settings.why)
+	if (OPTION(why))
 		charge_wait_causes(record, now);
 	charge_off_processor(record, number, now);
-	if (settings.why || settings.record)
+	if (OPTION(why) || OPTION(record))
 		record->waker_kind = OBJECT_NONE;
 	record->state = READY;
 	if (settings.divide_ready)
-		begin_ready(cpu, p, task, queue_of(task), record, now);
+		begin_ready_in_queue(cpu, p, task, record, now);
 	p->cost_pending += control.before[AT_WAKE];
 	count_event(p, AT_WAKE);
 	return 0;
@@ -352,7 +341,7 @@ SEC("tp_btf/sched_waking")
 int handle_sched_waking(u64 *ctx)
 {
 	struct processor *p = this_processor();
-	if (!(settings.why || settings.record) || !p || !p->since)
+	if (!(OPTION(why) || OPTION(record)) || !p || !p->since)
 		return 0;
 	u32 number = thread_record_of((void *)ctx[0]);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
@@ -407,7 +396,7 @@ int handle_sched_process_fork(u64 *ctx)
 		u32 number = open_thread_record(child, READY, state_by_registers(child), THREAD_NEW);
 		inherit_depth(parent, child, number);
 		inherit_block(parent, child, number);
-		if (settings.tasks)
+		if (OPTION(tasks))
 			inherit_context(parent, number);
 	}
 	return 0;
@@ -419,7 +408,7 @@ INLINE void open_running_thread(struct task_struct *task, u32 flags)
 	struct processor *p = this_processor();
 	if (!open_thread_record(task, UNKNOWN, state_by_registers(task), flags) || !p)
 		return;
-	if (settings.n_counted && !p->busy && task->pid == bpf_get_current_task_btf()->pid) {
+	if (OPTION(n_counted) && !p->busy && task->pid == bpf_get_current_task_btf()->pid) {
 		ENTER(p);
 		charge_events(0, STATE_NONE); /* what was counted until now is not the thread's */
 		LEAVE(p);
@@ -457,14 +446,14 @@ int handle_sched_process_exec(u64 *ctx)
 	if (record && in_namespace(task, &tid, &pid)) { /* the thread that calls execve becomes the leader, with its id */
 		record->tid = tid;
 		record->pid = pid;
-		if (settings.publish)
+		if (OPTION(publish))
 			identify_published_thread(task, number);
 		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
 		record->user = USER; /* its memory is a new one */
 		record->block = 0;
 		bpf_task_storage_delete(&marks, task);
-		if (settings.tasks) {
-			if (settings.record && record->task_record)
+		if (OPTION(tasks)) {
+			if (OPTION(record) && record->task_record)
 				record_task(number, p->since, TASK_NAME_NONE, 0);
 			forget_tasks(record);
 			record->context.announced = 1;
@@ -701,11 +690,11 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		pop_state(p);
 		note_interrupt_clock(p, now);
 		if (state == IRQ_TIMER) {
-			update_stolen(ctx, p, record, queue_of(bpf_get_current_task_btf()), false);
-			if (settings.samples && record && record->sampled)
+			update_stolen(ctx, p, record, processor_queue_of(queue_of(bpf_get_current_task_btf())), false);
+			if (OPTION(samples) && record && record->sampled)
 				record->disturbed += p->span + UNSEEN;
 		}
-		if (settings.why && state == IRQ_DEVICE && record)
+		if (OPTION(why) && state == IRQ_DEVICE && record)
 			charge_interrupt_line(p, record, ctx[0]);
 	}
 	LEAVE(p);
@@ -912,7 +901,7 @@ int handle_state_sample(struct sample_context *ctx)
 		return 0;
 	p->cost_pending += control.after[AT_SAMPLE];
 	count_event(p, AT_SAMPLE);
-	if (settings.n_counted) { /* a snapshot of a thread that never leaves its processor has its counts until here */
+	if (OPTION(n_counted)) { /* a snapshot of a thread that never leaves its processor has its counts until here */
 		add_to_cell(record, RUNNING, 0, 0);
 		charge_events(number, RUNNING);
 	}
@@ -954,7 +943,7 @@ int dump_task(struct bpf_iter__task *ctx)
 		if (own)
 			control.namespace_level = own->level;
 	}
-	if (settings.publish)
+	if (OPTION(publish))
 		control.observer = bpf_get_current_task_btf()->tgid;
 	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
 		thread_record_of(task))
@@ -974,7 +963,7 @@ int dump_task(struct bpf_iter__task *ctx)
 	else if (why & (TASK_STATE_STOPPED | TASK_STATE_TRACED))
 		state = STOPPED;
 	else
-		state = wait_state(task, doing);
+		state = wait_state(task, doing, false);
 	if (record->cpu || record->state != UNKNOWN || task->on_cpu || task->__state != why)
 		return 0;
 	/*
@@ -983,11 +972,11 @@ int dump_task(struct bpf_iter__task *ctx)
 	 */
 	if (settings.has_fetch)
 		__sync_val_compare_and_swap((u32 *)&record->state, UNKNOWN | resume << 16, state | resume << 16);
-	if (settings.why && !record->cpu && record->state == state)
+	if (OPTION(why) && !record->cpu && record->state == state)
 		note_wait_object(task, record);
-	else if (settings.record && !record->cpu && record->state == state)
+	else if (OPTION(record) && !record->cpu && record->state == state)
 		note_futex(task, record);
-	if (settings.stacks) {
+	if (OPTION(stacks)) {
 		u64 stack = store_waiting_stack(task);
 		if (!record->cpu && record->state == state && !record->kernel_stack) /* it has not moved meanwhile */
 			record->kernel_stack = stack;

@@ -41,12 +41,20 @@ INLINE struct cfs_rq *queue_of(struct task_struct *task)
 	return queue;
 }
 
-/* Returns how long the hypervisor has had the processor of a run queue, by the kernel's count. */
-INLINE u64 stolen_from(struct cfs_rq *queue)
+/* Returns the processor's queue that a run queue belongs to; NULL: the kernel does not tell. Read it once, too. */
+INLINE struct rq *processor_queue_of(struct cfs_rq *queue)
 {
-	if (!settings.has_steal || !queue || !FIELD_EXISTS(queue->rq->prev_steal_time_rq))
-		return 0;
-	return queue->rq->prev_steal_time_rq;
+	if (!queue || !FIELD_EXISTS(queue->rq))
+		return NULL;
+	struct rq *rq = queue->rq;
+	KEEP(rq);
+	return rq;
+}
+
+/* Returns how long the hypervisor has had the processor of a run queue, by the kernel's count. */
+INLINE u64 stolen_from(struct rq *rq)
+{
+	return settings.has_steal && rq && FIELD_EXISTS(rq->prev_steal_time_rq) ? rq->prev_steal_time_rq : 0;
 }
 
 /* Whether the thread can be throttled with the queue that it is in. */
@@ -71,24 +79,24 @@ INLINE u64 throttled_time(struct cfs_rq *queue, bool direct)
 		since = QUEUE_FIELD(queue, throttled_clock_self);
 		if (LIKELY(!since))
 			return time;
-		rq = QUEUE_FIELD(queue, rq);
-		return time + QUEUE_FIELD(rq, clock) - since;
+		rq = FOLLOW(queue, rq);
+		return time + FOLLOW(rq, clock) - since;
 	}
 	if (FIELD_EXISTS(queue->throttled_clock_pelt_time)) {
 		time = QUEUE_FIELD(queue, throttled_clock_pelt_time);
 		if (LIKELY(!QUEUE_FIELD(queue, throttle_count)))
 			return time;
-		rq = QUEUE_FIELD(queue, rq);
-		since = QUEUE_FIELD(queue, throttled_clock_pelt);
-		return time + QUEUE_FIELD(rq, clock_pelt) - QUEUE_FIELD(rq, lost_idle_time) - since;
+		rq = FOLLOW(queue, rq);
+		since = FOLLOW(queue, throttled_clock_pelt);
+		return time + FOLLOW(rq, clock_pelt) - FOLLOW(rq, lost_idle_time) - since;
 	}
 	if (FIELD_EXISTS(old->throttled_clock_task_time)) {
 		time = QUEUE_FIELD(old, throttled_clock_task_time);
 		if (LIKELY(!QUEUE_FIELD(queue, throttle_count)))
 			return time;
-		rq = QUEUE_FIELD(queue, rq);
-		since = QUEUE_FIELD(old, throttled_clock_task);
-		return time + QUEUE_FIELD(rq, clock_task) - since;
+		rq = FOLLOW(queue, rq);
+		since = FOLLOW(old, throttled_clock_task);
+		return time + FOLLOW(rq, clock_task) - since;
 	}
 	return 0;
 }
@@ -125,11 +133,11 @@ GLOBAL u64 throttled_time_of(u64 queue)
 }
 
 /* The processor goes from one thread to the next, at this moment. `process`: the next thread's. */
-INLINE void switch_run_clock(u32 cpu, u64 stolen, u32 process, u64 now)
+GLOBAL u64 switch_run_clock(u32 cpu, u64 stolen, u32 process, u64 now)
 {
 	struct run_clock *clock = run_clock_of(cpu);
 	if (!clock)
-		return;
+		return 0;
 	u64 *own = clock->process ? process_clock_of(clock->process, cpu) : NULL;
 	if (now < clock->switched)
 		now = clock->switched;
@@ -140,6 +148,7 @@ INLINE void switch_run_clock(u32 cpu, u64 stolen, u32 process, u64 now)
 	clock->process = process;
 	ORDER();
 	clock->sequence++;
+	return 0;
 }
 
 /* A thread that is not measured follows another one. The clocks do not tell most of these apart. */
@@ -148,7 +157,7 @@ INLINE void note_unmeasured_switch(u32 cpu, struct task_struct *next)
 	u32 process = process_of_unmeasured(next);
 	struct run_clock *clock = run_clock_of(cpu);
 	if (clock && clock->process != process)
-		switch_run_clock(cpu, stolen_from(queue_of(next)), process, bpf_ktime_get_ns());
+		switch_run_clock(cpu, stolen_from(processor_queue_of(queue_of(next))), process, bpf_ktime_get_ns());
 }
 
 /* The state of the processor is an interrupt from now on, or it is not any more. */
@@ -167,8 +176,17 @@ INLINE void note_absorbed_interrupts(u64 time)
 		clock->interrupts += 2 * time;
 }
 
-/* A thread becomes ready in a run queue. The caller has the queue's lock. */
-INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task, struct cfs_rq *queue,
+/* A thread becomes ready on a processor: keeps what the clocks show there. */
+GLOBAL u64 keep_clocks(u32 number, u32 cpu, u64 now, u64 deferred)
+{
+	struct thread_record *record = thread_record_at(number);
+	if (record && read_clocks(cpu, record->process, now, deferred, &record->ready))
+		record->ready_cpu = cpu + 1;
+	return 0;
+}
+
+/* A thread becomes ready in a run queue. The caller has the queue's lock. `stolen`: what stolen_from returns for it. */
+INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task, struct cfs_rq *queue, u64 stolen,
 	struct thread_record *record, u64 now)
 {
 	u32 cpu = processor_of(task);
@@ -184,9 +202,8 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 	bool throttled = queue && can_be_throttled(task);
 	record->ready_queue = throttled ? (u64)queue : 0;
 	record->ready.throttled = throttled ? throttled_time(queue, true) : 0;
-	record->ready.stolen = stolen_from(queue);
-	if (read_clocks(cpu, record->process, now, deferred, &record->ready))
-		record->ready_cpu = cpu + 1;
+	record->ready.stolen = stolen;
+	keep_clocks(record->number, cpu, now, deferred);
 }
 
 /* The verifier looks at this once for each program, and not for each way that leads here. */
@@ -240,7 +257,7 @@ NOINLINE int move_ready(struct task_struct *task, struct thread_record *record, 
 		struct cfs_rq **queues = task->sched_task_group->cfs_rq;
 		bpf_probe_read_kernel(&other, sizeof(other), queues + cpu);
 	}
-	from.stolen = stolen_from(queue_of(task));
+	from.stolen = stolen_from(processor_queue_of(queue_of(task)));
 	to.stolen = stolen_from_any((u64)other);
 	if (queue) {
 		from.throttled = throttled_time_of(queue);
@@ -288,7 +305,7 @@ u64 record_ready(u32 number, u64 since, u64 until, u32 among_spans)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
-	if (!p || !record || !settings.record || !(among_spans ? has_span_room(p) : has_absence_room(p)))
+	if (!p || !record || !OPTION(record) || !(among_spans ? has_span_room(p) : has_absence_room(p)))
 		return 0;
 	u32 most = largest_part(record->ended_parts), others = 0;
 	for (u32 i = 0; i < N_READY_PARTS; i++)

@@ -5,17 +5,6 @@
 
 #include "run_clock.h"
 
-/*
- * Returns 1 if a difference of two times is negative, else 0. What follows multiplies by it: the verifier follows both ways
- * of a branch, and since 6.18 both values of a sign that masks.
- */
-CLOCK_INLINE __u64 is_negative(__u64 difference)
-{
-	__u64 sign = difference >> 63;
-	__asm__ volatile("" : "+r"(sign)); /* or the compiler would make a branch of it */
-	return sign;
-}
-
 /* Returns how much a clock has grown. Clocks never go back, but two readings may not fit together by some nanoseconds. */
 CLOCK_INLINE __u64 grown(__u64 before, __u64 after)
 {

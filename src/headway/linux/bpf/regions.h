@@ -28,10 +28,12 @@ enum { CALL_PRCTL = 167, CALL_URETPROBE = -1, CALL_UPROBE = -2 };
 /* Returns whether this is a call that the kernel makes for a probe (x86: commit ff474a78cef5, 6.11; ba2bfc97b462, 6.18). */
 INLINE bool is_probe_call(long call)
 {
-	return settings.functions && (call == CALL_URETPROBE || call == CALL_UPROBE);
+	return OPTION(functions) && (call == CALL_URETPROBE || call == CALL_UPROBE);
 }
 
 enum { PROGRESS_TAG = 1 << 16 }; /* beside the state of a tag: the state is user.<tag>, or USER for want of room */
+
+static const volatile char no_name[TAG_LENGTH] SEC(".rodata.no_name");
 
 /* Returns the number of a tag's name. Tags of the same name share one state. 0: there is no room, which is counted. */
 INLINE u32 number_of_tag(struct processor *p, struct tag_name *name)
@@ -45,11 +47,11 @@ INLINE u32 number_of_tag(struct processor *p, struct tag_name *name)
 		count_loss(p, LOST_TAGS, 1);
 		return 0;
 	}
-	__builtin_memcpy(room->name, name->name, sizeof(name->name)); /* before anyone can find its number */
-	if (settings.publish)
+	bpf_probe_read_kernel(room->name, sizeof(room->name), name->name); /* before anyone can find its number */
+	if (OPTION(publish))
 		publish_kind_of_tag(number, name->name);
 	if (bpf_map_update_elem(&tag_numbers, name, &number, IF_NEW)) { /* another processor was faster */
-		__builtin_memset(room->name, 0, sizeof(room->name));
+		bpf_probe_read_kernel(room->name, sizeof(room->name), (const void *)no_name);
 		bpf_map_push_elem(&free_tags, &number, 0);
 		known = bpf_map_lookup_elem(&tag_numbers, name);
 		return known ? *known : 0;
@@ -152,7 +154,7 @@ GLOBAL u64 charge_tag(u32 number, u32 tag)
 	cell->time += time;
 	cell->count += entered;
 	add_sum_to_cell_of(number, state, time, entered); /* only the sum of its regions is known: they have no durations */
-	if (settings.record)
+	if (OPTION(record))
 		record_amount(number, state, time, entered, x->since);
 	return 0;
 }
@@ -248,7 +250,7 @@ INLINE void charge_marks(struct processor *p, u32 number, struct user_span *x)
 		return;
 	p->cells[OVERHEAD_MARKS].time += cost;
 	add_sum_to_cell_of(number, OVERHEAD_MARKS, cost, 0);
-	if (settings.record)
+	if (OPTION(record))
 		record_amount(number, OVERHEAD_MARKS, cost, 0, x->since);
 }
 
@@ -301,13 +303,13 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 	m->span.marking = 0;
 	m->span.around = 0;
 	m->span.n_tags = 0;
-	for (u32 i = 0; i < N_BLOCK_TAGS && i < n; i++)
+	for (u32 i = 0; i < N_BLOCK_TAGS && i < m->block.n_tags; i++)
 		charge_tag(number, i);
 	if (m->span.changed || !m->at) /* the change came after the last reading, and its time may be written later */
 		m->changed_at = m->at ? m->at : since;
 	m->at = until;
 	charge_marks(p, number, &m->span);
-	if (settings.publish)
+	if (OPTION(publish))
 		publish_regions(number, until);
 	return time - m->span.left;
 }

@@ -31,25 +31,36 @@ enum process_number {
 	IDLE_PROCESS = 0xffffffff, /* no thread has the processor */
 };
 
+/*
+ * Returns 1 if a difference of two times is negative, else 0. What follows multiplies by it: the verifier follows both ways
+ * of a branch, and since 6.18 both values of a sign that masks.
+ */
+CLOCK_INLINE __u64 is_negative(__u64 difference)
+{
+	__u64 sign = difference >> 63;
+	__asm__ volatile("" : "+r"(sign)); /* or the compiler would make a branch of it */
+	return sign;
+}
+
 /* Returns the time in interrupts until a moment. */
 CLOCK_INLINE __u64 interrupts_until(__u64 word, __u64 at)
 {
-	return (word & 1 ? word - 1 + 2 * at : word) >> 1;
+	return (word + (word & 1) * (2 * at - 1)) >> 1;
 }
 
 /* An interrupt begins (`on`), or the last one ends. */
 CLOCK_INLINE __u64 switch_interrupts(__u64 word, __u64 at, int on)
 {
-	if ((int)(word & 1) == on)
-		return word;
-	return on ? word - 2 * at + 1 : word + 2 * at - 1;
+	return word + ((word & 1) - (__u64)on) * (2 * at - 1);
 }
 
 /* Returns the time that was left to a run by interrupts and stolen time. `taken`: both, until its end. */
 CLOCK_INLINE __u64 run_time(__u64 since, __u64 until, __u64 taken_before, __u64 taken)
 {
 	__u64 run = until - since, lost = taken - taken_before;
-	return (__s64)run <= 0 || (__s64)lost >= (__s64)run ? 0 : (__s64)lost < 0 ? run : run - lost;
+	run *= is_negative(run) ^ 1;
+	run -= lost * (is_negative(lost) ^ 1);
+	return run * (is_negative(run) ^ 1);
 }
 
 /* The thread that has the processor leaves it. `own`: the clock of its process there, if it has one. */

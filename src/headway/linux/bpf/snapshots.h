@@ -28,17 +28,17 @@ NOINLINE int save_thread(struct thread_record *record, u32 number, u32 snapshot)
 		}
 	}
 	bpf_probe_read_kernel(copy, size, record);
-	if (settings.tasks && record->task_record)
+	if (OPTION(tasks) && record->task_record)
 		save_task(record->task_record, snapshot);
 	if (settings.divide_ready && record->state == READY && !record->cpu)
 		divide_open_ready(record, copy, control.snapshot_at);
-	if (settings.n_counted) {
+	if (OPTION(n_counted)) {
 		struct thread_counts *counts = bpf_map_lookup_elem(&thread_counts, &number);
 		struct thread_counts *kept = bpf_map_lookup_elem(&saved_thread_counts, &number);
 		if (counts && kept)
 			bpf_probe_read_kernel(kept, sizeof(*kept), counts);
 	}
-	if (settings.durations)
+	if (OPTION(durations))
 		save_thread_histograms(number);
 	ORDER();
 	copy->snapshot = record->snapshot = snapshot;
@@ -105,7 +105,7 @@ GLOBAL int cross_snapshot(u32 number, u64 now)
 		copy->snapshot = 0;
 		ORDER();
 		bpf_probe_read_kernel(copy, sizeof(*copy), p);
-		if (settings.n_counted) {
+		if (OPTION(n_counted)) {
 			struct processor_counts *counts = bpf_map_lookup_elem(&processor_counts, &cpu);
 			struct processor_counts *kept = bpf_map_lookup_elem(&saved_processor_counts, &cpu);
 			if (counts && kept)

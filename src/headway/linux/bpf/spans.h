@@ -16,11 +16,11 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 	if (state >= N_STATES)
 		return;
 	p->since = until;
-	if (settings.why && state - IRQ_DEVICE < N_INTERRUPTS)
+	if (OPTION(why) && state - IRQ_DEVICE < N_INTERRUPTS)
 		keep_interrupt(since, until, state, ended);
 	if (record && UNLIKELY(record->block) && (is_user(state) || (settings.undivided && state == RUNNING)))
 		time -= charge_regions(p->thread_record, since, until, now, time);
-	if (settings.tasks && record && UNLIKELY(record->task_log || record->context.known) && is_user(state)) {
+	if (OPTION(tasks) && record && UNLIKELY(record->task_log || record->context.known) && is_user(state)) {
 		record->task_ended = ended;
 		divide_among_tasks(p->thread_record, since, until, now, time);
 	} else
@@ -39,7 +39,7 @@ INLINE void charge_span(struct processor *p, struct thread_record *record, u64 u
 	}
 	if (record)
 		add_span_to_cell(record, state, time, ended);
-	if (settings.n_counted && until == now)
+	if (OPTION(n_counted) && until == now)
 		charge_events(record ? p->thread_record : 0, state);
 }
 
@@ -64,10 +64,10 @@ INLINE void charge_until_now(struct processor *p, struct thread_record *record, 
 	p->cells[OVERHEAD].time += cost;
 	if (record) {
 		record->overhead += cost;
-		if (settings.tasks && UNLIKELY(record->task_record))
+		if (OPTION(tasks) && UNLIKELY(record->task_record))
 			add_overhead_to_task(record->task_record, cost);
 	}
-	if (settings.undivided && settings.n_counted && p->state == RUNNING) {
+	if (settings.undivided && OPTION(n_counted) && p->state == RUNNING) {
 		p->undivided_overhead += cost;
 		if (record)
 			record->undivided_overhead += cost;

@@ -242,7 +242,7 @@ INLINE void end_part(struct processor *p, struct thread_record *record, u32 numb
 	}
 	add_to_task_state(number, record->task_record, p->state, time);
 	move_regions_to_task(record, number, part);
-	if (settings.record && part)
+	if (OPTION(record) && part)
 		record_any_span(number, since, moment, time, p->state);
 	record->task_since = moment;
 	record->task_left -= time;
@@ -259,7 +259,7 @@ INLINE void begin_task(struct processor *p, struct thread_record *record, u32 nu
 			save_task(at, p->snapshot);
 		now->changes++;
 	}
-	if (settings.record) {
+	if (OPTION(record)) {
 		bool other = at && at == record->other_tasks;
 		record_task(number, record->task_since, other ? OTHER_TASK_NAME : now ? now->name : TASK_NAME_NONE, task);
 	}
@@ -386,7 +386,7 @@ INLINE void read_changes(u32 number, u64 since, u64 until, u64 now, u64 time)
 		count_loss(p, LOST_CHANGES, lost < most ? lost : most); /* each takes a nanosecond at least */
 		record->changes = n - N_CHANGES;
 		record->task_record = record->other_tasks;
-		if (settings.record)
+		if (OPTION(record))
 			record_task(number, since, OTHER_TASK_NAME, 0);
 		fresh = N_CHANGES;
 	}

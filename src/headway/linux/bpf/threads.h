@@ -222,7 +222,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 		record->deep = 0;
 		__builtin_memset(record->samples, 0, sizeof(record->samples));
 	}
-	if (settings.tasks) {
+	if (OPTION(tasks)) {
 		record->task_record = 0;
 		record->other_tasks = 0;
 		record->task_log = 0;
@@ -259,7 +259,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	count_ids(record, 1);
 	record->task = (u64)task;
 	record->started = task->start_time;
-	if (settings.publish)
+	if (OPTION(publish))
 		open_published_thread(task, number);
 	ORDER();
 	record->birth = now;

@@ -37,7 +37,7 @@ INLINE void put_absence_word(u64 at, u64 word)
 
 INLINE bool is_recorded(struct processor *p)
 {
-	return settings.record && !(settings.some_cpus && !p->selected);
+	return OPTION(record) && !(settings.some_cpus && !p->selected);
 }
 
 /* Returns whether the ring of spans has room. If not, counts a lost span, and has the next one give its thread again. */
@@ -112,7 +112,7 @@ u64 record_any_span(u32 number, u64 since, u64 until, u64 time, u64 what)
 /* Writes a span like record_any_span, but faster if it fits one word, as most do. */
 INLINE void record_span(struct processor *p, u32 number, u64 since, u64 until, u64 time, u32 state, u64 ended)
 {
-	if (!settings.record)
+	if (!OPTION(record))
 		return;
 	u64 duration = until - since, taken = duration - time;
 	if (LIKELY(p->told_record == number && p->told_until == since && p->written < p->room) &&
@@ -190,7 +190,7 @@ INLINE u64 futex_of(const struct thread_record *record)
 u64 record_return(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = this_processor();
-	if (!p || !settings.record || !has_span_room(p))
+	if (!p || !OPTION(record) || !has_span_room(p))
 		return 0;
 	u64 next = p->written;
 	put_span_word(next++, RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
@@ -209,7 +209,7 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 	struct processor *p = this_processor();
 	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
 	u64 word = RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER;
-	if (!p || !record || !settings.record || !has_absence_room(p))
+	if (!p || !record || !OPTION(record) || !has_absence_room(p))
 		return 0;
 	if (state != READY && record->waker_kind == WAKER_STATE)
 		word |= (u64)WOKEN_BY_STATE << ABSENCE_WOKEN_BY | (u64)record->waker << ABSENCE_WAKER;

@@ -40,14 +40,14 @@ GLOBAL int end_unseen_run(u32 number, u64 now)
 	count_loss(p, LOST_SWITCHES, 1);
 	if (p->since < told && told <= at && state < N_STATES) {
 		add_to_cell(record, state, told - p->since, 0);
-		if (settings.record)
+		if (OPTION(record))
 			record_any_span(number, p->since, told, told - p->since, state);
 		cell_of(p, state)->time += told - p->since;
 		p->since = told;
 	}
 	add_to_cell(record, UNKNOWN, at - p->since, 1);
 	p->cells[UNKNOWN].time += at - p->since;
-	if (settings.record) {
+	if (OPTION(record)) {
 		record_any_span(number, p->since, at, at - p->since, UNKNOWN);
 		record_return(number, UNKNOWN, at, at); /* an occurrence for the thread, not for the processor */
 	}
@@ -106,12 +106,12 @@ GLOBAL int end_unseen_wait(u32 number, u64 clock, u64 until, u64 counted, u64 qu
 		at = told;
 	if (at < since)
 		at = since;
-	if (settings.why)
+	if (OPTION(why))
 		charge_wait_causes(record, at); /* the object is known; the waker too, if sched_waking showed */
 	add_to_cell(record, state, at - since, 1);
-	if (settings.stacks)
+	if (OPTION(stacks))
 		charge_stack(record, state, at - since, 1);
-	if (settings.record)
+	if (OPTION(record))
 		record_return(number, state, since, at);
 	record->waker_kind = OBJECT_NONE; /* the next wait has another waker */
 	record->since = at;
@@ -152,6 +152,23 @@ INLINE u32 call_asked(struct thread_record *record)
 						  : settings.checks[MASKED(check - 1, N_CHECKS)].call);
 }
 
+/* A thread came unseen. The state in which it left its processor has ended unseen, too, unless it goes on. */
+GLOBAL u64 end_state_left_in(u32 number)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	if (!p || !record)
+		return 0;
+	u32 left = record->depth ? record->nested[0] : record->resume;
+	if (is_poll(left) && p->state == call_asked(record)) /* the registers do not show that the call polls */
+		p->state = left;
+	if (record->depth)
+		count_interrupted(number, record->resume);
+	if (left != p->state)
+		count_interrupted(number, left);
+	return 0;
+}
+
 /*
  * Finds out which thread runs here, and returns its record's number; 0: none that is measured. Called when measuring
  * begins, after a thread was opened while it ran, at the first event after a switch to a thread that is not measured, and
@@ -168,7 +185,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 	u32 cpu = bpf_get_smp_processor_id();
 	if (settings.divide_ready)
 		note_unseen_switch(number, now);
-	if (settings.why)
+	if (OPTION(why))
 		p->running = task->pid;
 	p->task = (u64)task;
 	forget_pending(p); /* it belongs to the thread that was here before */
@@ -180,7 +197,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		if (before < N_STATES && before != state_now) {
 			u64 at = arrival_time(p, task, now);
 			cell_of(p, before)->time += at - p->since;
-			if (settings.record)
+			if (OPTION(record))
 				record_any_span(0, p->since, at, at - p->since, before);
 			p->since = at;
 			p->longest = 0;
@@ -205,22 +222,22 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		if (from == record->since) /* it was not ready for any time, so that is no occurrence */
 			record->ready_cpu = 0;
 		bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, NULL, record, number, from);
-		if (settings.why && record->state == READY)
+		if (OPTION(why) && record->state == READY)
 			charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, from);
 		if (from > record->since) {
 			add_to_cell(record, record->state, from - record->since, 1);
-			if (settings.stacks)
+			if (OPTION(stacks))
 				charge_stack(record, record->state, from - record->since, 1);
-			if (settings.record && divided)
+			if (OPTION(record) && divided)
 				record_ready(number, record->since, from, 1);
-			else if (settings.record)
+			else if (OPTION(record))
 				record_return(number, record->state, record->since, from);
 		}
 		if (p->state < N_STATES && from > p->since) { /* the time before the thread came or was opened */
 			u32 before = p->state == UNKNOWN && !control.snapshot ? UNMEASURED : p->state;
 			if (before < N_STATES) {
 				cell_of(p, before)->time += from - p->since;
-				if (settings.record)
+				if (OPTION(record))
 					record_any_span(0, p->since, from, from - p->since, before);
 			}
 		}
@@ -236,15 +253,8 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		p->state = is_undivided(p) ? RUNNING : state ? state : state_by_registers(task);
 		if (p->state == USER)
 			p->state = record->user; /* it may be in a marked function */
-		if (known) { /* the state in which it left has ended unseen, unless it goes on */
-			u32 left = record->depth ? record->nested[0] : record->resume;
-			if (is_poll(left) && p->state == call_asked(record)) /* the registers do not show that the call polls */
-				p->state = left;
-			if (record->depth)
-				count_interrupted(number, record->resume);
-			if (left != p->state)
-				count_interrupted(number, left);
-		}
+		if (known)
+			end_state_left_in(number);
 		drop_nested_states(p);
 	}
 	return number;

@@ -14,7 +14,7 @@ from headway.linux.procfs import processors
 
 from . import loading
 from .hotplug import Hotplug
-from .libbpf import BpfProgram, Object
+from .libbpf import BpfProgram, Link, Object
 from .loading import Features
 from .unavailable import UnavailableError
 
@@ -44,9 +44,9 @@ class Attachments:
         self._by_samples = False
         self.change_ns = 0
         """The processor time that detaching and attaching all programs took the last time."""
-        self._links: dict[str, list[int]] = {}
+        self._links: dict[str, list[Link]] = {}
         """Of tracepoints, by program."""
-        self._event_links: dict[tuple[str, int], list[int]] = {}
+        self._event_links: dict[tuple[str, int], list[Link]] = {}
         """Of perf events, by program and processor."""
         self._hotplug = Hotplug()  # before anything is attached: a processor that comes back meanwhile is not missed
         try:
@@ -144,6 +144,6 @@ class Attachments:
         finally:
             perf.close_all(fd for fds in opened.values() for fd in fds)
 
-    def _destroy(self, links: Iterable[int]) -> None:
+    def _destroy(self, links: Iterable[Link]) -> None:
         for link in links:
             self._object.detach_link(link)

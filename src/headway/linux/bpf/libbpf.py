@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -16,12 +17,25 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
+from zlib import crc32
 
 from headway.errors import HeadwayError
 
+from . import relocated
 from .unavailable import UnavailableError
 
-__all__ = ["UPROBES", "BpfError", "BpfProgram", "Library", "Map", "Object", "RingReader", "bundled", "find_library"]
+__all__ = [
+    "UPROBES",
+    "BpfError",
+    "BpfProgram",
+    "Library",
+    "Link",
+    "Map",
+    "Object",
+    "RingReader",
+    "bundled",
+    "find_library",
+]
 
 SONAME = "libbpf.so.1"
 """The libbpf that headway was written for; its number changes when libbpf drops or changes a function."""
@@ -67,12 +81,13 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_program__section_name": (c_char_p, [c_void_p]),
     "bpf_program__set_autoload": (c_int, [c_void_p, ctypes.c_bool]),
     "bpf_program__fd": (c_int, [c_void_p]),
-    "bpf_program__attach": (c_void_p, [c_void_p]),
-    "bpf_program__attach_iter": (c_void_p, [c_void_p, c_void_p]),
-    "bpf_program__attach_perf_event_opts": (c_void_p, [c_void_p, c_int, c_void_p]),
-    "bpf_program__attach_raw_tracepoint": (c_void_p, [c_void_p, c_char_p]),
+    "bpf_program__insns": (c_void_p, [c_void_p]),
+    "bpf_program__insn_cnt": (c_size_t, [c_void_p]),
+    "bpf_program__set_insns": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "libbpf_register_prog_handler": (c_int, [c_char_p, c_int, c_int, c_void_p]),
+    "bpf_raw_tracepoint_open": (c_int, [c_char_p, c_int]),
+    "bpf_link_create": (c_int, [c_int, c_int, c_int, c_void_p]),
     "bpf_program__attach_uprobe_opts": (c_void_p, [c_void_p, c_int, c_char_p, c_size_t, c_void_p]),
-    "bpf_link__fd": (c_int, [c_void_p]),
     "bpf_link__destroy": (c_int, [c_void_p]),
     "bpf_enable_stats": (c_int, [c_int]),
     "bpf_iter_create": (c_int, [c_int]),
@@ -83,6 +98,10 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "ring_buffer__consume": (c_int, [c_void_p]),
     "ring_buffer__epoll_fd": (c_int, [c_void_p]),
 }
+
+
+_registered: set[str] = set()
+"""The libbpf, by their names, that hand over programs (`relocated`)."""
 
 
 def bundled() -> Path | None:
@@ -121,6 +140,9 @@ class Library:
                 f"{name} is too old ({self.version}), and eBPF needs libbpf 1.0 or later", "update it"
             ) from None
         self._library.libbpf_set_print(None)
+        if name not in _registered:
+            relocated.register(self)
+            _registered.add(name)
 
     def _declare(self, function: str, result: object, arguments: list[object]) -> None:
         entry = getattr(self._library, function)
@@ -271,10 +293,30 @@ class _UprobeOptions(ctypes.Structure):
     ]
 
 
-class _PerfEventOptions(ctypes.Structure):
-    """struct bpf_perf_event_opts, as of libbpf 0.5."""
+class _LinkOptions(ctypes.Structure):
+    """The head of struct bpf_link_create_opts (libbpf 1.0), for perf events."""
 
-    _fields_ = [("sz", c_size_t), ("bpf_cookie", c_uint64)]
+    _fields_ = [
+        ("sz", c_size_t),
+        ("flags", c_uint32),
+        ("iter_info", c_void_p),
+        ("iter_info_len", c_uint32),
+        ("target_btf_id", c_uint32),
+        ("bpf_cookie", c_uint64),
+    ]
+
+
+_PERF_EVENT, _TRACE_ITER = 41, 28
+"""BPF_PERF_EVENT, BPF_TRACE_ITER: what a link attaches to."""
+_ENABLE = 0x2400
+"""PERF_EVENT_IOC_ENABLE."""
+
+
+class Link:
+    """An attachment of a program; `destroy` undoes it."""
+
+    def __init__(self, destroy: Callable[[], object]) -> None:
+        self.destroy = destroy
 
 
 class BpfProgram:
@@ -285,28 +327,55 @@ class BpfProgram:
         self.name = library.text("bpf_program__name", handle)
         self.section = library.text("bpf_program__section_name", handle)
         self.wanted = True
+        self.loaded_fd: int | None = None
+        """Of the program that was loaded instead of libbpf's; the object closes it."""
 
     def leave_out(self) -> None:
         """Do not load it with its object."""
         self._library.check(f"leaving out {self.name}", "bpf_program__set_autoload", self._handle, False)
         self.wanted = False
 
-    def attach(self) -> int:
-        """Attach where its section says. Returns a link for `Object.detach`."""
-        return self._library.check(f"attaching {self.name}", "bpf_program__attach", self._handle)
+    @property
+    def is_relocated(self) -> bool:
+        """Whether it is taken from libbpf when it is loaded (`relocated`)."""
+        return self.section.partition("/")[0] in relocated.SECTIONS
 
-    def attach_perf_event(self, fd: int, cookie: int = 0) -> int:
+    @property
+    def identity(self) -> tuple[int, tuple[str, str]]:
+        """libbpf's handle, and what `relocated.taking` wants to know of it."""
+        return self._handle, (self.name, self.section)
+
+    def attach(self) -> Link:
+        """Attach where its section says (tp_btf)."""
+        return self._attached(f"attaching {self.name}", "bpf_raw_tracepoint_open", None, self.fd)
+
+    def attach_perf_event(self, fd: int, cookie: int = 0) -> Link:
         """Attach to a perf event; the link owns the descriptor from then on. ``cookie``: as for `attach_uprobe`."""
-        options = _PerfEventOptions(ctypes.sizeof(_PerfEventOptions), cookie)
-        attach = "bpf_program__attach_perf_event_opts"
-        return self._library.check(f"attaching {self.name}", attach, self._handle, fd, byref(options))
+        options = _LinkOptions(sz=ctypes.sizeof(_LinkOptions), bpf_cookie=cookie)
+        what = f"attaching {self.name}"
+        link = self._library.check(what, "bpf_link_create", self.fd, fd, _PERF_EVENT, byref(options))
+        try:
+            fcntl.ioctl(fd, _ENABLE, 0)
+        except OSError as error:
+            os.close(link)
+            raise BpfError(what, error.errno or errno.EINVAL) from None
 
-    def attach_raw_tracepoint(self, tracepoint: str) -> int:
-        """Attach to a tracepoint; a program may be attached to several. Returns a link."""
+        def destroy() -> None:
+            os.close(link)
+            os.close(fd)
+
+        return Link(destroy)
+
+    def attach_raw_tracepoint(self, tracepoint: str) -> Link:
+        """Attach to a tracepoint; a program may be attached to several."""
         what = f"attaching {self.name} to {tracepoint}"
-        return self._library.check(what, "bpf_program__attach_raw_tracepoint", self._handle, tracepoint.encode())
+        return self._attached(what, "bpf_raw_tracepoint_open", tracepoint.encode(), self.fd)
 
-    def attach_uprobe(self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> int:
+    def _attached(self, what: str, function: str, *arguments: object) -> Link:
+        link = self._library.check(what, function, *arguments)
+        return Link(lambda: os.close(link))
+
+    def attach_uprobe(self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> Link:
         """Attach to an instruction of a file, or (``ret``) to the return from the function that begins there.
 
         ``cookie``: what bpf_get_attach_cookie returns in the program. ``pid``: in this process only; -1: in all. Raises
@@ -315,27 +384,26 @@ class BpfProgram:
         options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, ret, None)
         what = f"probing {'the return of ' * ret}{path} at {offset:#x}"
         attach = "bpf_program__attach_uprobe_opts"
-        return self._library.check(what, attach, self._handle, pid, os.fsencode(path), offset, byref(options))
+        link = self._library.check(what, attach, self._handle, pid, os.fsencode(path), offset, byref(options))
+        return Link(lambda: self._library.call("bpf_link__destroy", link))
 
     def iterate(self) -> None:
         """Run an iterator program over everything once."""
-        link = self._library.check(f"attaching {self.name}", "bpf_program__attach_iter", self._handle, None)
+        link = self._library.check(f"attaching {self.name}", "bpf_link_create", self.fd, 0, _TRACE_ITER, None)
         try:
-            fd = self._library.check(
-                f"running {self.name}", "bpf_iter_create", self._library.call("bpf_link__fd", link)
-            )
+            fd = self._library.check(f"running {self.name}", "bpf_iter_create", link)
             try:
                 while os.read(fd, 4096):
                     pass
             finally:
                 os.close(fd)
         finally:
-            self._library.call("bpf_link__destroy", link)
+            os.close(link)
 
     @property
     def fd(self) -> int:
         """File descriptor; valid as long as the object."""
-        return self._library.call("bpf_program__fd", self._handle)
+        return self._library.call("bpf_program__fd", self._handle) if self.loaded_fd is None else self.loaded_fd
 
     def _info(self) -> tuple[_ProgramInfo, int]:
         """What the kernel says of it, and how many bytes of that it filled."""
@@ -388,8 +456,10 @@ class Object:
 
     def __init__(self, library: Library, image: bytes) -> None:
         self.library = library
+        self.checksum = f"{crc32(image):08x}-{len(image):x}"
+        """Tells it from another object."""
         self._handle = library.check("opening the eBPF object", "bpf_object__open_mem", image, len(image), None)
-        self._links: list[int] = []
+        self._links: list[Link] = []
         self.programs: dict[str, BpfProgram] = {}
         handle = 0
         while handle := library.call("bpf_object__next_program", self._handle, handle or None):
@@ -417,7 +487,15 @@ class Object:
         """
 
         def load() -> None:
-            self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
+            ours = dict(each.identity for each in self.programs.values() if each.wanted and each.is_relocated)
+            with relocated.taking(self.library, ours) as taken:
+                self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
+            try:
+                loaded = relocated.load(self.library, taken)
+            except relocated.RefusedProgramError as refused:
+                raise BpfError("loading the eBPF programs", refused.number, refused.told()) from None
+            for name, fd in loaded.items():
+                self.programs[name].loaded_fd = fd
 
         def both() -> None:
             errors: list[BpfError] = []
@@ -440,26 +518,26 @@ class Object:
 
         self._printed(load if meanwhile is None else both)
 
-    def attach(self, program: BpfProgram) -> int:
+    def attach(self, program: BpfProgram) -> Link:
         """Attach a program until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach())
         return self._links[-1]
 
-    def attach_raw_tracepoint(self, program: BpfProgram, tracepoint: str) -> int:
+    def attach_raw_tracepoint(self, program: BpfProgram, tracepoint: str) -> Link:
         """Attach a program to a tracepoint until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach_raw_tracepoint(tracepoint))
         return self._links[-1]
 
-    def attach_perf_event(self, program: BpfProgram, fd: int, cookie: int = 0) -> int:
+    def attach_perf_event(self, program: BpfProgram, fd: int, cookie: int = 0) -> Link:
         """Attach a program to a perf event until this object is closed. Returns a link for `detach_link`."""
         self._links.append(program.attach_perf_event(fd, cookie))
         return self._links[-1]
 
-    def detach_link(self, link: int) -> None:
+    def detach_link(self, link: Link) -> None:
         """Undo one attachment; nothing happens where that was done before."""
         if link in self._links:
             self._links.remove(link)
-            self.library.call("bpf_link__destroy", link)
+            link.destroy()
 
     @contextmanager
     def statistics(self) -> Iterator[None]:
@@ -473,7 +551,7 @@ class Object:
 
     def attach_uprobe(
         self, program: BpfProgram, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1
-    ) -> int:
+    ) -> Link:
         """Attach a program to a place in a file until this object is closed; see `BpfProgram.attach_uprobe`.
 
         Returns a link for `detach_link`.
@@ -490,11 +568,15 @@ class Object:
     def detach(self) -> None:
         """Detach every program."""
         while self._links:
-            self.library.call("bpf_link__destroy", self._links.pop())
+            self._links.pop().destroy()
 
     def close(self) -> None:
         """Detach and free everything; may be called again."""
         self.detach()
+        for program in self.programs.values():
+            if program.loaded_fd is not None:
+                os.close(program.loaded_fd)
+                program.loaded_fd = None
         if self._handle:
             self.library.call("bpf_object__close", self._handle)
             self._handle = 0
@@ -518,7 +600,7 @@ class Object:
         try:
             action()
         except BpfError as error:
-            error.log = "".join(lines)
+            error.log = "".join(lines) + error.log
             raise
         finally:
             self.library.call("libbpf_set_print", None)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import platform
-import re
 import resource
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +28,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
 
-from . import checks, states
+from . import checks, relocated, states
 from ._memory import pack_settings
 from .checks import StatusChecks
 from .layout import STATES, UNDIVIDED
@@ -116,7 +115,7 @@ _FAULTS = (
 )
 
 _NOT_PLAIN = ("why", "functions", "n_counted", "record", "stacks", "samples", "tasks", "durations", "publish")
-"""The settings that plain.bpf.c does without: those that the C code asks for with OPTION, but for `other_accounts`, which
+"""The settings that plain.bpf.c does without: what the C code asks for with OPTION, but for `other_accounts`, which
 follows from them."""
 
 _FLOOR: Mapping[str, str] = {
@@ -286,7 +285,7 @@ class Features:
                 "take a newer kernel (Linux 5.15 has all of it)",
             )
         return Features(
-            tracepoints=frozenset(name.decode() for name in re.findall(rb"\0btf_trace_(\w+)", types)),
+            tracepoints=frozenset(relocated.learn_hooks(types)),
             # The second is needed to get from a thread to its run queue.
             steal=_has(types, "prev_steal_time_rq") and _has(types, "my_q"),
             faults=_can_count_faults(),

@@ -17,7 +17,7 @@ from . import _exercise
 from ._memory import BpfMaps
 from .calibration import FUNCTIONS, Costs, ExercisingProcess
 from .layout import STATES
-from .libbpf import BpfError, Object
+from .libbpf import BpfError, Link, Object
 
 __all__ = ["Marking"]
 
@@ -60,7 +60,7 @@ class Marking:
 
     def _cost(
         self, target: Object, memory: BpfMaps, exerciser: ExercisingProcess, which: int, probe: Probe
-    ) -> tuple[list[int], tuple[float, float]]:
+    ) -> tuple[list[Link], tuple[float, float]]:
         """Return the links of an exercise's probes, and what a call costs: in the function's time, and its caller's."""
         links = self._attach(target, probe, exerciser.pid)
         exerciser.call_functions(which)  # the first time takes longer
@@ -98,7 +98,7 @@ class Marking:
                         "leave it out; --spin finds what spins without a mark",
                     ) from None
 
-    def _attach(self, target: Object, probe: Probe, pid: int) -> list[int]:
+    def _attach(self, target: Object, probe: Probe, pid: int) -> list[Link]:
         """Place the probes of a function: those of its returns first. Returns the links."""
         programs, tag = target.programs, 1 + self.states.index(probe.state)
         if probe.ways_out is None:

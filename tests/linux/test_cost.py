@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiling import Compile
 
-from headway.linux.bpf.calibration import BEFORE, FUNCTIONS, Costs, Exercise, ExercisingProcess, costs
+from headway.linux.bpf.calibration import (
+    BEFORE,
+    FUNCTIONS,
+    Costs,
+    Exercise,
+    ExercisingProcess,
+    are_plausible,
+    believable,
+    costs,
+)
 from headway.linux.bpf.layout import EVENTS
 from headway.linux.options import Selection
 from headway.model import Kind
@@ -27,7 +36,7 @@ SMALL = st.floats(0, 1e5)
 EXERCISES = st.builds(Exercise, TIMES, TIMES, TIMES, TIMES, TIMES, TIMES)
 PROGRAMS = (
     *("handle_sys_enter", "handle_sys_exit", "handle_sched_wakeup", "handle_sched_switch"),
-    *("handle_local_timer_entry", "handle_local_timer_exit", "handle_irq_handler_entry", "handle_irq_handler_exit"),
+    *("handle_irq_vector_entry", "handle_irq_vector_exit", "handle_irq_handler_entry", "handle_irq_handler_exit"),
 )
 HANDLERS = st.dictionaries(st.sampled_from(PROGRAMS), st.floats(0, 1e6, exclude_min=True))
 
@@ -128,6 +137,32 @@ def test_a_call_whose_own_return_is_probed_has_what_was_found_for_it(
     assert before[at] + after[exit_] == pytest.approx(max(own[1], outside / 2)), "in its caller's time"
     assert found.of_call(FUNCTIONS[0], own_return=True) == pytest.approx(sum(own))
     assert found.of_call(FUNCTIONS[1], own_return=False) == sum(calls[1])
+
+
+@given(HANDLERS)
+def test_an_interrupt_during_which_something_else_had_the_processor_is_not_believed(handlers: dict[str, float]) -> None:
+    found = believable(handlers)
+    assert found.items() <= handlers.items()
+    call = handlers.get("handle_sys_enter")
+    for name in handlers.keys() - found.keys():
+        assert call is not None
+        assert name in {f"handle_{line}_{edge}" for line in ("irq_vector", "irq_handler") for edge in ("entry", "exit")}
+        assert handlers[name] > call
+    assert believable({"handle_sys_enter": 100.0, "handle_irq_vector_exit": 11_807.0}) == {"handle_sys_enter": 100.0}
+
+
+@given(EXERCISES, EXERCISES)
+def test_exercises_at_the_same_speed_are_alike(one: Exercise, two: Exercise) -> None:
+    assert one.is_like(one)
+    assert one.is_like(two) == two.is_like(one)
+    if one.call > 2 * two.call:
+        assert not one.is_like(two)
+
+
+def test_a_cost_that_does_not_fit_the_time_of_its_program_is_not_plausible() -> None:
+    for cost, plausible in ((1.0, False), (60.0, True), (200.0, True), (900.0, False)):
+        assert are_plausible(Costs({"enter": cost}), {"handle_sys_enter": 80.0}) == plausible
+        assert are_plausible(Costs({"enter": cost}), {}), "the kernel does not tell"
 
 
 def test_the_exercising_process_does_what_it_says_and_goes() -> None:

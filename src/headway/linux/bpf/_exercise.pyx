@@ -11,21 +11,38 @@ cdef extern from *:
     #include <stdint.h>
     #include <sys/epoll.h>
     #include <sys/mman.h>
+    #include <sys/resource.h>
     #include <sys/syscall.h>
     #include <time.h>
     #include <unistd.h>
     #include "headway.h"
 
-    static uint64_t exercise_clock(void) {
+    /* The processor time of both threads, so that nothing counts that has the processor meanwhile. */
+    static uint64_t exercise_time_of(clockid_t clock) {
         struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+    static uint64_t exercise_clock(void) { return exercise_time_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+    /* How often these threads have left the processor. Which of them gives way to the other, and which is made to, is the
+     * scheduler's choice. */
+    static long exercise_switches(void) {
+        struct rusage used;
+        return getrusage(RUSAGE_SELF, &used) ? 0 : used.ru_nvcsw + used.ru_nivcsw;
     }
 
     static uint64_t exercise_calls(int n) {
         uint64_t start = exercise_clock();
         while (n--) syscall(SYS_getppid);
         return exercise_clock() - start;
+    }
+
+    /* The same with the interrupts that come meanwhile, which some kernels leave out of processor time. */
+    static uint64_t exercise_interrupted_calls(int n) {
+        uint64_t start = exercise_time_of(CLOCK_MONOTONIC);
+        while (n--) syscall(SYS_getppid);
+        return exercise_time_of(CLOCK_MONOTONIC) - start;
     }
 
     static uint64_t exercise_faults(int n) {
@@ -150,7 +167,9 @@ cdef extern from *:
     unsigned long exercise_address(int which) nogil
     unsigned long exercise_return_address() nogil
     void exercise_functions(int which, int n) nogil
+    long exercise_switches() nogil
     unsigned long exercise_calls(int n) nogil
+    unsigned long exercise_interrupted_calls(int n) nogil
     unsigned long exercise_reads(int n) nogil
     unsigned long exercise_polls(int n) nogil
     unsigned long exercise_looks(int n) nogil
@@ -165,9 +184,19 @@ def prepare():
         raise OSError("no partner thread")
 
 
+def switches():
+    """Return how often the threads of this process have left the processor."""
+    return exercise_switches()
+
+
 def calls(int n):
-    """Make n getppid calls. Returns the time taken, ns."""
+    """Make n getppid calls. Returns the processor time taken, ns; so do the others, if they do not say more."""
     return exercise_calls(n)
+
+
+def interrupted_calls(int n):
+    """Make n getppid calls. Returns the time that went by, ns, with that of interrupts."""
+    return exercise_interrupted_calls(n)
 
 
 def reads(int n):

@@ -3,9 +3,11 @@
 The process repeats one thing: observed, unobserved, observed again. The difference, divided by the number of events
 of a round, is the cost of an event. The three measurements follow each other at once, because a machine that others
 use too changes its speed within tenths of a second. Each is the median of short rounds and not the shortest round,
-because what always slows the process down also slows the threads down whose times are corrected. Interrupts cannot be
-made at will. The cost of their handlers comes from the kernel's own statistics of eBPF programs, where it keeps them
-(BPF_ENABLE_STATS, since 5.8). Elsewhere it is assumed to be that of a system call.
+because what always slows the process down also slows the threads down whose times are corrected. Times are processor
+time, and a round in which another thread took the processor away counts only where there are too few others
+(`ExercisingProcess.undisturbed`). Interrupts cannot be made at will. The cost of their handlers comes from the kernel's
+own statistics of eBPF programs, where it keeps them (BPF_ENABLE_STATS, since 5.8). Elsewhere it is assumed to be that
+of a system call.
 
 Marks of regions cost a program the same whether it is observed or not. What a pair of them takes is found by marking
 regions that have nothing in them.
@@ -15,9 +17,10 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
+from typing import TypeVar
 
 from headway.linux.levels import Level
 from headway.linux.perf import perf_event as perf
@@ -28,7 +31,19 @@ from .attaching import Attachments
 from .layout import EVENTS
 from .libbpf import Object
 
-__all__ = ["BEFORE", "Costs", "Exercise", "ExercisingProcess", "compare", "costs"]
+_Round = TypeVar("_Round")
+
+__all__ = [
+    "BEFORE",
+    "Comparison",
+    "Costs",
+    "Exercise",
+    "ExercisingProcess",
+    "are_plausible",
+    "believable",
+    "compare",
+    "costs",
+]
 
 BEFORE = 0.4
 """The part of an event's cost that lies before the handler reads its clock, and so in the state that ends; the rest
@@ -38,7 +53,15 @@ from one state of a thread to the next, and changes no sum."""
 COMPARISONS = 1
 """How often the programs are detached and attached again to find what events cost; each time takes 30 ms."""
 
-_ROUNDS = 9
+_ROUNDS, _MOST_ROUNDS = 9, 18
+"""Undisturbed rounds that are wanted, and how many there are at most."""
+_PLAUSIBLE = 0.25, 8.0
+"""What a call's event costs at least and at most, as a multiple of what the kernel counted for the program itself."""
+_MOST_INTERRUPT = 8.0
+"""How long an interrupt's program runs at most, as a multiple of a call's. Only few happen meanwhile, so one during which
+the hypervisor had the processor shows."""
+_SAME_SPEED = 0.15
+"""The relative difference of two exercises between which the machine has not changed its speed."""
 _SAMPLED_ROUNDS, _SAMPLED_CALLS, _SAMPLING_NS = 5, 20_000, 100_000
 """To find what a sample costs: rounds, calls in each, and ns from one sample to the next: some fall into a round."""
 _MARKS = 400
@@ -46,7 +69,7 @@ _MARKS = 400
 _CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
 _ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
 """Calls in a round."""
-_TIMERS = ("local_timer", "irq_handler")
+_TIMERS = ("irq_vector", "irq_handler")
 """Interrupts that happen while costs are looked for, by their programs: the timer's on x86, and where it has a line."""
 _WAKE = 0.3
 """A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
@@ -64,6 +87,11 @@ class Exercise:
     look: float
     fault: float
     handover: float
+
+    def is_like(self, other: Exercise) -> bool:
+        """Return whether calls and hand-overs took about as long in another one."""
+        pairs = (self.call, other.call), (self.handover, other.handover)
+        return all(abs(one - two) <= _SAME_SPEED * max(one, two) for one, two in pairs)
 
     @classmethod
     def mean(cls, many: Sequence[Exercise]) -> Exercise:
@@ -107,6 +135,17 @@ class Costs:
         if own_return and self.own_return is not None:
             cost += sum(self.own_return) - sum(self.functions[FUNCTIONS[0]])
         return cost
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found by comparing."""
+
+    costs: Costs
+    call: float
+    """What a system call takes while it is observed, ns."""
+    undisturbed: bool
+    """Whether nothing else had the processor, and the costs fit what the kernel counted."""
 
 
 _AFTER = ("ask", "look", "answer", "sample")
@@ -187,13 +226,14 @@ def compare(
     level: Level = Level.INTERRUPTS,
     *,
     samples: bool = False,
-) -> Costs:
-    """Return what events cost, from how long the process takes with the programs attached and without them.
+) -> Comparison:
+    """Find what events cost, from how long the process takes with the programs attached and without them.
 
     ``samples``: what a sample of the state costs is found too. The process is measured meanwhile.
     Raises HeadwayError where a program cannot be attached again.
     """
-    handlers = _run_times(programs, exerciser)
+    handlers = believable(_run_times(programs, exerciser))
+    exerciser.undisturbed = True  # what comes now is compared
     observed, without = [exerciser.exercise()], []
     for _ in range(COMPARISONS):
         with attachments.detached():
@@ -201,7 +241,9 @@ def compare(
         observed.append(exerciser.exercise())
     ends = Exercise.mean((observed[0], observed[-1]))
     sample = _cost_of_sample(exerciser) if samples else 0.0
-    return costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), handlers, level, sample)
+    found = costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), handlers, level, sample)
+    undisturbed = exerciser.undisturbed and observed[0].is_like(observed[-1]) and are_plausible(found, handlers)
+    return Comparison(found, ends.call, undisturbed)
 
 
 def _cost_of_sample(exerciser: ExercisingProcess) -> float:
@@ -237,10 +279,29 @@ It emulates some; others it has the processor carry out alone, which costs ten t
 """
 
 
+def believable(handlers: Mapping[str, float]) -> dict[str, float]:
+    """Return the mean times of programs without those of interrupts that cannot be."""
+    call = handlers.get("handle_sys_enter")
+    interrupts = {f"handle_{line}_{edge}" for line in _TIMERS for edge in ("entry", "exit")}
+    return {
+        name: time
+        for name, time in handlers.items()
+        if name not in interrupts or not call or time <= _MOST_INTERRUPT * call
+    }
+
+
+def are_plausible(found: Costs, handlers: Mapping[str, float]) -> bool:
+    """Return whether what a call costs fits how long the kernel says that its program runs, where it says so."""
+    own, cost = handlers.get("handle_sys_enter"), found.of.get("enter")
+    return not own or not cost or _PLAUSIBLE[0] * own <= cost <= _PLAUSIBLE[1] * own
+
+
 class ExercisingProcess:
     """A process of ours with two threads: started when entered, gone when left."""
 
     pid: int
+    undisturbed: bool = True
+    """Whether enough rounds so far had their processor to themselves."""
 
     def __enter__(self) -> ExercisingProcess:
         """Start it."""
@@ -252,47 +313,49 @@ class ExercisingProcess:
             os.close(self._answer)
             try:
                 _exercise.prepare()
-                os.write(answer, b"\n")
                 while asked := os.read(ask, 1):
-                    if asked == b"?":
-                        os.write(answer, b"%d %d %d %d %d %d\n" % _measure())
-                    elif asked == b"m":
-                        os.write(answer, b"%d %d\n" % _measure_marks())
-                    elif asked == b"c":
-                        os.write(answer, b"%d\n" % _exercise.calls(_SAMPLED_CALLS))
-                    else:
-                        _exercise.functions(int(asked), _FUNCTION_CALLS)
-                        os.write(answer, b"\n")
+                    answered = _ANSWERS[asked]() if asked in _ANSWERS else _call_functions(int(asked))
+                    os.write(answer, b"%s\n" % b" ".join(b"%d" % each for each in answered))
             finally:
                 os._exit(0)
         os.close(ask)
         os.close(answer)
-        os.read(self._answer, 1)
         return self
+
+    def _asked(self, what: bytes) -> list[int]:
+        """Have it do something. Return the figures, of which the first, whether it was undisturbed, is taken off."""
+        os.write(self._ask, what)
+        undisturbed, *figures = map(int, os.read(self._answer, 128).split())
+        self.undisturbed = self.undisturbed and bool(undisturbed)
+        return figures
 
     def exercise(self) -> Exercise:
         """How long it takes now: the medians of a few rounds."""
-        os.write(self._ask, b"?")
-        call, read, poll, look, fault, handover = map(int, os.read(self._answer, 128).split())
+        call, read, poll, look, fault, handover = self._asked(b"?")
         return Exercise(
             call / _CALLS, read / _READS, poll / _POLLS, look / _LOOKS, fault / _FAULTS, handover / _HANDOVERS
         )
 
+    def wait(self) -> None:
+        """Wait until it is ready."""
+        self._asked(b"r")
+
+    def calls(self) -> float:
+        """Return how long a system call takes now, ns: the median of a few rounds."""
+        return self._asked(b"q")[0] / _CALLS
+
     def marks(self) -> tuple[float, float]:
         """Return what a pair of marks of a region takes, in the region and around it, ns: medians of a few rounds."""
-        os.write(self._ask, b"m")
-        inside, whole = map(int, os.read(self._answer, 128).split())
+        inside, whole = self._asked(b"m")
         return inside / _MARKS, max(whole - inside, 0) / _MARKS
 
     def call(self) -> int:
         """Return how long it takes to make `_SAMPLED_CALLS` system calls, ns."""
-        os.write(self._ask, b"c")
-        return int(os.read(self._answer, 128))
+        return self._asked(b"c")[0]
 
     def call_functions(self, which: int) -> int:
         """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""
-        os.write(self._ask, b"%d" % which)
-        os.read(self._answer, 1)
+        self._asked(b"%d" % which)
         return _FUNCTION_CALLS
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
@@ -302,22 +365,60 @@ class ExercisingProcess:
         os.waitpid(self.pid, 0)
 
 
-def _measure_marks() -> tuple[int, int]:
-    rounds = [_exercise.marks(_MARKS) for _ in range(_ROUNDS)]
-    inside, whole = (int(statistics.median(times)) for times in zip(*rounds, strict=True))
-    return inside, whole
+def _rounds(measure: Callable[[], _Round], switches: int = 0) -> tuple[bool, list[_Round]]:
+    """Return whether there were enough undisturbed rounds, and those; all, if there were not.
+
+    ``switches``: how often the threads leave the processor in a round by themselves.
+    """
+    quiet: list[_Round] = []
+    every: list[_Round] = []
+    while len(quiet) < _ROUNDS and len(every) < _MOST_ROUNDS:
+        before = _exercise.switches()
+        every.append(measure())
+        if _exercise.switches() - before <= switches:
+            quiet.append(every[-1])
+    enough = len(quiet) > _ROUNDS // 2
+    return enough, quiet if enough else every
+
+
+def _median(exercise: Callable[[int], int], times: int, switches: int = 0) -> tuple[bool, int]:
+    enough, rounds = _rounds(lambda: exercise(times), switches)
+    return enough, int(statistics.median(rounds))
+
+
+def _measure_marks() -> tuple[int, ...]:
+    enough, rounds = _rounds(lambda: _exercise.marks(_MARKS))
+    return enough, *(int(statistics.median(times)) for times in zip(*rounds, strict=True))
 
 
 def _measure() -> tuple[int, ...]:
-    rounds = [
-        (
-            _exercise.calls(_CALLS),
-            _exercise.reads(_READS),
-            _exercise.polls(_POLLS),
-            _exercise.looks(_LOOKS),
-            _exercise.faults(_FAULTS),
-            _exercise.handovers(_HANDOVERS),
-        )
-        for _ in range(_ROUNDS)
+    found = [
+        _median(_exercise.calls, _CALLS),
+        _median(_exercise.reads, _READS),
+        _median(_exercise.polls, _POLLS),
+        _median(_exercise.looks, _LOOKS),
+        _median(_exercise.faults, _FAULTS),
+        _median(_exercise.handovers, _HANDOVERS, switches=2 * _HANDOVERS),
     ]
-    return tuple(int(statistics.median(times)) for times in zip(*rounds, strict=True))
+    return all(enough for enough, _ in found), *(time for _, time in found)
+
+
+def _call_for_long() -> tuple[int, ...]:
+    before = _exercise.switches()
+    time = _exercise.interrupted_calls(_SAMPLED_CALLS)
+    return _exercise.switches() == before, time
+
+
+def _call_functions(which: int) -> tuple[int, ...]:
+    _exercise.functions(which, _FUNCTION_CALLS)
+    return (True,)
+
+
+_ANSWERS: Mapping[bytes, Callable[[], tuple[int, ...]]] = {
+    b"?": _measure,
+    b"m": _measure_marks,
+    b"c": _call_for_long,
+    b"r": lambda: (True,),
+    b"q": lambda: _median(_exercise.calls, _CALLS),
+}
+"""What the process is asked for, by the letter (r: is it ready?); a digit: to call marked functions of that kind."""

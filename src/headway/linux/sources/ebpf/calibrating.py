@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headway.linux.bpf.attaching import Attachments
 from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare
+from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 
@@ -27,10 +28,15 @@ def calibrate(
 ) -> Costs:
     """Return what events cost, calls of marked functions and marks of regions among them.
 
+    What was found before, since the machine booted, is taken if a system call still takes as long (`kept_costs`).
     From now on the exercising process is the only one that is measured (`BpfMaps.measure_only`), and what was measured
     of it is still to be discarded.
     """
-    marks = exerciser.marks()  # before it is measured: its tag takes no room
+    file = None if marking is not None else _kept(programs)
+    kept = file.read() if file is not None else None
+    marks = kept.costs.marks if kept else exerciser.marks()  # before it is measured: its tag takes no room
+    exerciser.wait()
+    marks_undisturbed = exerciser.undisturbed
     memory = programs.memory
     memory.measure_only(exerciser.pid)
     memory.begin()
@@ -38,15 +44,32 @@ def calibrate(
     if options.when:
         memory.deepen_all()
     memory.look_around()
-    costs = compare(
+    if kept is not None and kept.hold(exerciser.calls()):
+        attachments.change_ns = kept.change_ns
+        return kept.costs
+    found = compare(
         programs.object,
         attachments,
         exerciser,
         options.most,
         samples=options.level is Level.SWITCHES or options.budget is not None,
     )
-    costs = replace(costs, marks=marks)
+    costs = replace(found.costs, marks=marks)
+    if file is not None and kept is not None:
+        file.remove()  # the marks are old: the next measurement finds everything again
+    elif file is not None and found.undisturbed and marks_undisturbed:
+        file.write(KeptCosts(costs, found.call, attachments.change_ns))
     if marking is None:
         return costs
     functions, own_return = marking.calibrate(programs.object, memory, exerciser)
     return replace(costs, functions=functions, own_return=own_return)
+
+
+def _kept(programs: LoadedPrograms) -> KeptFile | None:
+    """Return where the costs of these programs are kept; None: nowhere."""
+    try:
+        features = programs.features
+        known = features.steal, features.faults, features.fetch, sorted(features.tracepoints)
+        return KeptFile(name_of(programs.object.checksum, programs.shape, known, programs.about_settings))
+    except OSError:
+        return None

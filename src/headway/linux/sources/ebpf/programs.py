@@ -60,13 +60,15 @@ class LoadedPrograms:
         self.library, self.plan = library, plan
         self.features = Features.probe(library)
         status_checks = checks.load(options.measure.checks)
-        shape = Shape.of(
+        self.shape = shape = Shape.of(
             options.selection,
             options.measure,
             intervals=options.intervals,
             record=options.record,
             namespace=pid_namespace() != 0,
         )
+        self.about_settings = (status_checks, len(plan.events))
+        """What else decides what the programs do at an event, beside their shape."""
         self.only_threads = loading.sees_only_threads(shape)
         """Whether what processors do without a measured thread is not divided."""
         with ExitStack() as stack:

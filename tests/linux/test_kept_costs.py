@@ -1,0 +1,202 @@
+"""Kept costs: what was written is read again, and nothing else is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.linux.bpf import kept_costs
+from headway.linux.bpf.calibration import Costs
+from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
+
+NS = st.floats(0, 1e6)
+KINDS = ("enter", "leave", "switch", "wake", "fault", "interrupt", "sample")
+KEPT = st.builds(
+    KeptCosts,
+    st.builds(
+        Costs,
+        st.fixed_dictionaries(dict.fromkeys(("switch", "wake"), NS), optional=dict.fromkeys(KINDS[:2], NS)),
+        marks=st.tuples(NS, NS),
+    ),
+    st.floats(1, 1e6),
+    st.integers(0, 10**12),
+)
+GOOD = KeptCosts(Costs({"switch": 100.0, "wake": 80.0, "enter": 60.0}, marks=(1.0, 2.0)), 300.0, 10**7)
+PATIENT = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where costs may be kept, and are not yet."""
+    return tmp_path / "headway"
+
+
+def file(folder: Path, name: str = "costs-1") -> KeptFile:
+    return KeptFile(name, folder, os.geteuid())
+
+
+@given(KEPT)
+@PATIENT
+def test_what_was_kept_is_read_again(folder: Path, kept: KeptCosts) -> None:
+    file(folder).write(kept)
+    assert file(folder).read() == kept
+    assert file(folder, "costs-2").read() is None
+    assert os.listdir(folder) == ["costs-1"], "nothing else is left"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "costs-1").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_was_removed_is_not_kept(folder: Path) -> None:
+    file(folder).remove()
+    file(folder).write(GOOD)
+    file(folder).remove()
+    assert file(folder).read() is None
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o710, 0o720, 0o770, 0o1777])
+def test_a_folder_that_others_may_enter_is_not_believed(folder: Path, mode: int) -> None:
+    file(folder).write(GOOD)
+    folder.chmod(mode)
+    assert file(folder).read() is None
+    file(folder).write(GOOD)
+    assert os.listdir(folder) == ["costs-1"]
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602, 0o610])
+def test_a_file_that_others_may_use_is_not_believed(folder: Path, mode: int) -> None:
+    file(folder).write(GOOD)
+    (folder / "costs-1").chmod(mode)
+    assert file(folder).read() is None
+
+
+def test_only_the_owner_is_believed(folder: Path) -> None:
+    file(folder).write(GOOD)
+    other = KeptFile("costs-1", folder, os.geteuid() + 1)
+    assert other.read() is None
+    other.write(GOOD)
+    other.remove()
+    assert file(folder).read() == GOOD
+
+
+@pytest.mark.root
+def test_a_file_of_another_owner_is_not_believed(folder: Path) -> None:
+    file(folder).write(GOOD)
+    os.chown(folder / "costs-1", 65534, 65534)
+    assert file(folder).read() is None
+    file(folder).write(GOOD)
+    assert file(folder).read() == GOOD, "it is replaced"
+    os.chown(folder, 65534, 65534)
+    assert file(folder).read() is None
+
+
+def test_links_and_what_is_no_file_are_not_believed(folder: Path, tmp_path: Path) -> None:
+    file(folder).write(GOOD)
+    elsewhere = tmp_path / "elsewhere"
+    (folder / "costs-1").rename(elsewhere)
+    (folder / "costs-1").symlink_to(elsewhere)
+    assert file(folder).read() is None
+    (folder / "costs-1").unlink()
+    os.mkfifo(folder / "costs-1", 0o600)
+    assert file(folder).read() is None
+    (folder / "costs-1").unlink()
+    (folder / "costs-1").mkdir(mode=0o700)
+    assert file(folder).read() is None
+    linked = tmp_path / "linked"
+    linked.symlink_to(folder)
+    assert file(linked).read() is None
+
+
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(repr).map(str.encode))
+@PATIENT
+def test_garbage_is_not_believed(folder: Path, content: bytes) -> None:
+    file(folder).write(GOOD)
+    (folder / "costs-1").write_bytes(content)
+    assert file(folder).read() is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"costs": {"switch": -1.0, "wake": 1.0}},
+        {"costs": {"switch": 1e7, "wake": 1.0}},
+        {"costs": {"switch": float("nan"), "wake": 1.0}},
+        {"costs": {"switch": True, "wake": 1.0}},
+        {"costs": {"switch": "1", "wake": 1.0}},
+        {"costs": {"switch": 1.0, "wake": 1.0, "magic": 1.0}},
+        {"costs": {}},
+        {"costs": [1, 2]},
+        {"marks": [1.0]},
+        {"marks": [1.0, None]},
+        {"call": 0},
+        {"call": float("inf")},
+        {"change_ns": -1},
+        {"spare": "x" * 20_000},
+    ],
+)
+def test_figures_that_cannot_be_are_not_believed(folder: Path, change: dict[str, object]) -> None:
+    file(folder).write(GOOD)
+    path = folder / "costs-1"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert file(folder).read() is None
+
+
+@pytest.mark.parametrize("missing", ["costs", "marks", "call", "change_ns"])
+def test_what_is_not_whole_is_not_believed(folder: Path, missing: str) -> None:
+    file(folder).write(GOOD)
+    path = folder / "costs-1"
+    content = json.loads(path.read_text())
+    del content[missing]
+    path.write_text(json.dumps(content))
+    assert file(folder).read() is None
+
+
+def test_costs_that_cannot_be_kept_are_no_error(folder: Path, tmp_path: Path) -> None:
+    folder.write_text("no folder")
+    file(folder).write(GOOD)
+    assert file(folder).read() is None
+    assert file(tmp_path / "not" / "there").read() is None
+    file(tmp_path / "not" / "there").write(GOOD)
+
+
+def test_another_boot_object_shape_or_processor_has_another_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = name_of("checksum", "shape")
+    assert name == name_of("checksum", "shape")
+    assert "/" not in name
+    assert name != name_of("another", "shape")
+    assert name != name_of("checksum", "another")
+    boot, processors = tmp_path / "boot", tmp_path / "processors"
+    boot.write_text("another\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_costs, "BOOT", boot)
+        assert name != name_of("checksum", "shape")
+    processors.write_text("model name : another\n\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_costs, "PROCESSORS", processors)
+        assert name != name_of("checksum", "shape")
+
+
+def test_the_frequency_of_the_moment_is_not_in_the_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    processors = tmp_path / "processors"
+    monkeypatch.setattr(kept_costs, "PROCESSORS", processors)
+    names = set()
+    for mhz in ("1000.0", "2000.0"):
+        processors.write_text(f"model name : one\ncpu MHz : {mhz}\n\nmodel name : two {mhz}\n")
+        names.add(name_of("checksum"))
+    assert len(names) == 1
+
+
+@given(st.floats(1, 1e6), st.floats(0, 1e6))
+def test_costs_hold_until_a_call_takes_a_quarter_more_or_less(before: float, now: float) -> None:
+    kept = KeptCosts(GOOD.costs, before, 0)
+    assert kept.hold(before)
+    if not kept.hold(now):
+        assert abs(now / before - 1) > 0.249
+    else:
+        assert abs(now / before - 1) < 0.251

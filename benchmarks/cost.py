@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from headway.linux.bpf._exercise import calls
+from headway.linux.bpf._exercise import interrupted_calls as calls
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.bpf.libbpf import Library, Object
 from headway.linux.options import MeasureOptions, Selection

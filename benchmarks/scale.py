@@ -1,4 +1,4 @@
-"""Many threads: what is kept of them, the cost of watching them, and the cost of starting to measure.
+"""Many threads: what is kept of them, and the cost of watching them.
 
 headway runs as its users run it, as a process of its own. Its processor time is the kernel's account of all its threads
 (schedstat, ns). This does not include what its eBPF programs cost the measured threads; cost.py measures that.
@@ -23,7 +23,6 @@ HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 STORM = 100_000
 INTERVALS = 10
 ROUNDS = 3
-STARTS = 15
 
 
 def _wait(process: subprocess.Popen[str]) -> tuple[int, int]:
@@ -149,40 +148,12 @@ def share(path: Path) -> None:
     print(table(["watched", "median", "range", "goal", "resident memory", "eBPF maps"], rows))
 
 
-def starting() -> None:
-    """Print how much longer ``headway stat -- true`` takes than ``true``."""
-    taken: dict[str, list[float]] = {"true": [], "headway stat -- true": [], "headway --version": []}
-    commands = {
-        "true": ["true"],
-        "headway stat -- true": [*HEADWAY, "stat", "--", "true"],
-        "headway --version": [*HEADWAY, "--version"],
-    }
-    for _ in range(STARTS):
-        for name, command in commands.items():
-            start = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            taken[name].append(time.perf_counter() - start)
-    base = statistics.median(taken["true"])
-    rows = [
-        [
-            name,
-            f"{statistics.median(times) * 1000:.0f} ms",
-            f"{min(times) * 1000:.0f}–{max(times) * 1000:.0f} ms",
-            f"{(statistics.median(times) - base) * 1000:.0f} ms",
-        ]
-        for name, times in taken.items()
-    ]
-    print(f"\n### Starting ({STARTS} runs, in turn)\n")
-    print(table(["command", "median", "range", "more than true"], rows))
-
-
 def main() -> None:
     """Print the tables."""
     print("\n## Scale")
     with compiled("many") as path:
         storm(path)
         share(path)
-    starting()
     print(f"\n({load()} at the end)")
 
 

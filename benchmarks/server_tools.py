@@ -22,7 +22,7 @@ from headway.linux.bpf.loading import SHAPES, Features, leave_out_needless
 
 from .server_loads import descendants
 
-__all__ = ["TOOLS", "Tool"]
+__all__ = ["TOOLS", "Tool", "hooks"]
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 START = 30.0
@@ -63,7 +63,7 @@ class Tool:
 # ---- programs on headway's hooks that do nothing, or only read the clock ----
 
 
-def _hooks() -> list[str]:
+def hooks() -> list[str]:
     """Return the tracepoints that headway attaches programs to for ``stat -p``."""
     library = Library()
     image = (resources.files("headway.linux") / "bpf" / "progress.bpf.o").read_bytes()
@@ -76,7 +76,7 @@ def _hooks() -> list[str]:
 @cache
 def _floor_image(body: str) -> bytes:
     text = '#include "kernel.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\nvolatile u64 sink;\n' + "".join(
-        f'SEC("tp_btf/{hook}") int floor_{hook}(u64 *ctx) {{ (void)ctx; {body} return 0; }}\n' for hook in _hooks()
+        f'SEC("tp_btf/{hook}") int floor_{hook}(u64 *ctx) {{ (void)ctx; {body} return 0; }}\n' for hook in hooks()
     )
     with TemporaryDirectory() as scratch:
         source, target = Path(scratch) / "floor.bpf.c", Path(scratch) / "floor.bpf.o"

@@ -58,7 +58,7 @@ _ROUNDS, _MOST_ROUNDS = 9, 18
 _PLAUSIBLE = 0.25, 8.0
 """What a call's event costs at least and at most, as a multiple of what the kernel counted for the program itself."""
 _MOST_INTERRUPT = 8.0
-"""How long an interrupt's program runs at most, as a multiple of a call's. Only few happen meanwhile, so one during which
+"""How long an interrupt's program runs at most, as a multiple of a call's. Only few happen meanwhile: one during which
 the hypervisor had the processor shows."""
 _SAME_SPEED = 0.15
 """The relative difference of two exercises between which the machine has not changed its speed."""

@@ -101,14 +101,14 @@ INLINE u32 try_to_prepare(struct processor *p, u32 state)
 
 /*
  * Does the rare work before a handler's own: a snapshot, deferred interrupts, identifying the running thread. Reads the
- * clock again. Returns the thread record to charge (0: none), or NOT_NOW if nothing is to be measured.
+ * clock after that (`prepared_at`). Returns the thread record to charge (0: none), or NOT_NOW if nothing is to be measured.
  */
-GLOBAL u64 prepare_event(u32 state, u64 *at)
+GLOBAL u64 prepare_event(u32 state)
 {
 	struct processor *p = this_processor();
 	u32 number;
 	u64 now;
-	if (!p || !at)
+	if (!p)
 		return NOT_NOW;
 	/* An interrupt deferred before the clock was read is charged first; the next handler charges a later one. */
 #pragma clang loop unroll(disable)
@@ -118,7 +118,7 @@ GLOBAL u64 prepare_event(u32 state, u64 *at)
 			return NOT_NOW;
 		now = bpf_ktime_get_ns();
 		ORDER();
-		*at = now;
+		p->prepared_at = now;
 		if (is_prepared(p, number, now))
 			return number;
 	}
@@ -135,11 +135,10 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 	u64 now = bpf_ktime_get_ns();
 	ORDER();
 	if (!is_prepared(p, number, now)) {
-		u64 later = now;
-		number = prepare_event(state, &later);
+		number = prepare_event(state);
 		if (number == NOT_NOW)
 			return false;
-		now = later;
+		now = p->prepared_at;
 	}
 	*record = number ? thread_record_at(number) : NULL;
 	charge_until_now(p, *record, now, ended, kind);

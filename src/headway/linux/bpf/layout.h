@@ -435,6 +435,7 @@ struct processor {
 	__u64 stack_pointer; /* of the last handler that asked for it (levels.h) */
 	__u64 undivided_overhead; /* as that of a thread record */
 	__u64 undated; /* ns of spans of user code in which a thread's context changed, at a moment that is not known */
+	__u64 prepared_at; /* when the last handler with rare work to do read the clock after it (prepare_event) */
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
 };

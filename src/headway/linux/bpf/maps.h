@@ -12,8 +12,10 @@ const volatile struct settings settings SEC(".rodata.settings");
 /* A setting that the smaller object (plain.bpf.c) does without: there the compiler leaves out all that needs it. */
 #ifdef PLAIN
 #define OPTION(name) 0
+#define GLOBAL_IN_PLAIN GLOBAL
 #else
 #define OPTION(name) settings.name
+#define GLOBAL_IN_PLAIN INLINE /* the calls below it leave no room on the stack for its own part */
 #endif
 volatile struct control control;
 

@@ -115,7 +115,7 @@ GLOBAL u64 confirm_pending(u32 number, u32 which)
  * Moves pending time to polling: the last check, if it is pending, and the time since. `user` is 1 + the user time charged
  * last, which moves too; 0: it stays.
  */
-GLOBAL u64 confirm_polling(u32 number, u64 user, u32 counts, u32 read)
+GLOBAL_IN_PLAIN u64 confirm_polling(u32 number, u64 user, u32 counts, u32 read)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);

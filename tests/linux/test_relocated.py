@@ -1,0 +1,116 @@
+"""Programs that are taken from libbpf: types are found as they are, and nothing is left when one is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.linux.bpf import _btf, loading, relocated
+from headway.linux.bpf.libbpf import BpfError, Library, Object
+from headway.linux.bpf.loading import SHAPES, Features
+
+from .bpf_building import build_text
+from .btf import FUNC, STRUCT, TYPEDEF, Types
+
+VMLINUX = Path("/sys/kernel/btf/vmlinux")
+C = Path(__file__).parents[2] / "src" / "headway" / "linux" / "bpf"
+LOOP = 'SEC("raw_tp/sys_enter") int endless(u64 *ctx) { for (;;) { if (!*(volatile u64 *)ctx) return 0; } }\n'
+FINE = 'SEC("tp_btf/sys_exit") int fine(u64 *ctx) { return ctx[0] == 1; }\n'
+
+
+def object_of() -> bytes:
+    return (resources.files("headway.linux") / "bpf" / "plain.bpf.o").read_bytes()
+
+
+# ---- types ----
+
+
+def types_in(image: bytes) -> bytes:
+    """The type information of an object: it begins with its magic number and says how long it is."""
+    at = image.index(b"\x9f\xeb\x01\x00\x18\x00\x00\x00")
+    return image[at:]
+
+
+@pytest.mark.parametrize(("kind", "first"), [(TYPEDEF, b""), (FUNC, b"handle_"), (STRUCT, b"task_"), (FUNC, b"none")])
+def test_types_are_found_as_another_reader_finds_them(kind: int, first: bytes) -> None:
+    image = types_in(object_of())
+    expected = {
+        one.name.removeprefix(first.decode()): number
+        for number, one in enumerate(Types(image).all)
+        if one.kind == kind and one.name.startswith(first.decode())
+    }
+    assert _btf.find(image, kind, first) == expected
+
+
+@pytest.mark.skipif(not VMLINUX.exists(), reason="this kernel has no BTF")
+def test_tracepoints_of_the_kernel_are_found() -> None:
+    found = relocated.learn_hooks(VMLINUX.read_bytes())
+    assert {"sched_switch", "sys_enter", "sched_wakeup"} <= found.keys()
+    assert len(set(found.values())) == len(found)
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_type_information_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match="BTF"):
+        _btf.find(content, TYPEDEF, b"")
+
+
+@given(st.data())
+def test_damaged_type_information_is_read_or_refused(data: st.DataObject) -> None:
+    image = bytearray(types_in(object_of()))
+    for _ in range(data.draw(st.integers(1, 8))):
+        image[data.draw(st.integers(0, 6000))] = data.draw(st.integers(0, 255))
+    try:
+        found = _btf.find(bytes(image), TYPEDEF, b"")
+    except ValueError:
+        return
+    assert all(number > 0 for number in found.values())
+
+
+# ---- objects ----
+
+
+def test_the_smaller_object_is_taken_where_nothing_is_asked_for_that_it_lacks() -> None:
+    asked = {name for file in C.glob("*.[hc]") for name in re.findall(r"\bOPTION\((\w+)\)", file.read_text())}
+    assert asked - {"name", "other_accounts"} == set(loading._NOT_PLAIN)
+
+
+@pytest.mark.root
+def test_loading_leaves_no_descriptor_open() -> None:
+    library, features = Library(), Features.probe(Library())
+    loading.trial(library, SHAPES["stat -p"], features)
+    before = len(os.listdir("/proc/self/fd"))
+    loading.trial(library, SHAPES["stat -p"], features)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.root
+def test_a_program_that_is_refused_is_named_with_its_log_and_nothing_is_left_loaded(tmp_path: Path) -> None:
+    machine = os.uname().machine
+    build_text(FINE + LOOP, tmp_path, machine)
+    image = (tmp_path / f"made.bpf.{machine}.o").read_bytes()
+    before = len(os.listdir("/proc/self/fd"))
+    with Object(Library(), image) as programs, pytest.raises(BpfError) as refused:
+        programs.load()
+    assert "prog 'endless'" in refused.value.log
+    assert "BEGIN PROG LOAD LOG" in refused.value.log
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.root
+def test_programs_can_be_loaded_while_something_else_is_done() -> None:
+    done = []
+    with Object(Library(), object_of()) as programs:
+        for program in programs.programs.values():
+            if program.name not in ("handle_task_rename", "dump_task"):
+                program.leave_out()
+        programs.map("exits").max_entries = 4096
+        programs.load(lambda: done.append(1))
+        assert programs.programs["dump_task"].fd > 0
+    assert done == [1]

@@ -38,10 +38,11 @@ in the last step below ``headway/``.
 `ebpf.measurement`             puts the parts together, and owns what must be released
 `ebpf.prepared`                likewise, until measuring begins: loaded, attached, calibrated
 `ebpf.options`, `ebpf.targets` what the caller asks for, and what that means on this machine
-`ebpf.programs`                loading: programs and maps in the kernel, and their memory
+`ebpf.programs`                loading: programs and maps in the kernel, and their memory (``bpf/relocated.py``)
 `ebpf.ended`                   threads that have ended
 ``bpf/attaching.py``           attaching: to tracepoints, and to the page faults of each processor
-`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/calibration.py``)
+`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/calibration.py``),
+                               or kept since the machine booted (``bpf/kept_costs.py``)
 `ebpf.regions`                 marked regions of processes that had some before
 `ebpf.transitions`             every transition, for recordings
 `ebpf.snapshots`               snapshots: readings of the maps

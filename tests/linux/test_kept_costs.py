@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.linux.bpf import kept_costs
-from headway.linux.bpf.calibration import Costs
+from headway.linux.bpf.calibration import Comparison, Costs
 from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
+from headway.linux.options import MeasureOptions
+from headway.linux.sources.ebpf import calibrating
 
 NS = st.floats(0, 1e6)
 KINDS = ("enter", "leave", "switch", "wake", "fault", "interrupt", "sample")
@@ -200,3 +206,71 @@ def test_costs_hold_until_a_call_takes_a_quarter_more_or_less(before: float, now
         assert abs(now / before - 1) > 0.249
     else:
         assert abs(now / before - 1) < 0.251
+
+
+# ---- whether they are taken ----
+
+
+class Exercising:
+    """An exercising process that takes this long for a call."""
+
+    pid = 1
+
+    def __init__(self, call: float, *, undisturbed: bool = True) -> None:
+        self.call, self.undisturbed = call, undisturbed
+
+    def wait(self) -> None:
+        """It is ready."""
+
+    def calls(self) -> float:
+        return self.call
+
+    def marks(self) -> tuple[float, float]:
+        return (5.0, 6.0)
+
+
+@pytest.fixture
+def calibrated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Costs, bool, int]]:
+    """Calibrate with what is kept in the folder: the costs, whether they were looked for, and `change_ns`."""
+
+    def run(call: float, *, undisturbed: bool = True, compared: bool = True) -> tuple[Costs, bool, int]:
+        looked = []
+
+        def compare(*_: object, **__: object) -> Comparison:
+            looked.append(1)
+            return Comparison(Costs({"switch": 7.0, "wake": 7.0}), call, compared)
+
+        monkeypatch.setattr(calibrating, "compare", compare)
+        monkeypatch.setattr(calibrating, "_kept", lambda programs: file(folder))
+        attachments: Any = SimpleNamespace(change_ns=3)
+        exerciser: Any = Exercising(call, undisturbed=undisturbed)
+        costs = calibrating.calibrate(MagicMock(), attachments, None, exerciser, MeasureOptions())
+        return costs, bool(looked), attachments.change_ns
+
+    return run
+
+
+def test_kept_costs_are_taken_while_they_hold(folder: Path, calibrated: Callable[..., tuple[Costs, bool, int]]) -> None:
+    file(folder).write(GOOD)
+    assert calibrated(GOOD.call * 1.1) == (GOOD.costs, False, GOOD.change_ns)
+    assert file(folder).read() == GOOD
+
+
+def test_costs_that_drifted_are_found_again_and_then_by_the_next_start_with_all(
+    folder: Path, calibrated: Callable[..., tuple[Costs, bool, int]]
+) -> None:
+    file(folder).write(GOOD)
+    costs, looked, _ = calibrated(GOOD.call * 2)
+    assert (costs.of["switch"], looked) == (7.0, True)
+    assert file(folder).read() is None
+    costs, looked, _ = calibrated(GOOD.call * 2)
+    assert (costs.marks, looked) == ((5.0, 6.0), True)
+    assert file(folder).read() == KeptCosts(costs, GOOD.call * 2, 3)
+
+
+@pytest.mark.parametrize("how", [{"undisturbed": False}, {"compared": False}])
+def test_costs_that_were_found_disturbed_are_used_and_not_kept(
+    folder: Path, calibrated: Callable[..., tuple[Costs, bool, int]], how: dict[str, bool]
+) -> None:
+    assert calibrated(300.0, **how)[0].of["wake"] == 7.0
+    assert file(folder).read() is None

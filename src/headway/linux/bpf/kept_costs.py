@@ -139,8 +139,10 @@ class KeptFile:
 
 def _parse(content: bytes) -> KeptCosts | None:
     """Return the costs in a file; None if it has something else."""
+    if len(content) > _MOST_BYTES:
+        return None
     try:
-        found = json.loads(content) if len(content) <= _MOST_BYTES else None
+        found = json.loads(content)
         of = {str(kind): _number(cost) for kind, cost in found["costs"].items()}
         inside, around = map(_number, found["marks"])
         kept = KeptCosts(

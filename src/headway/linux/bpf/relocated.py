@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from ctypes import c_int, c_long, c_size_t, c_uint32, c_void_p
+from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
@@ -127,7 +127,6 @@ _taking: dict[int, tuple[Caller, str, str, list[RelocatedProgram]]] = {}
 """The programs that are to be taken from libbpf, by its handles: who calls, name, section, and where they are put."""
 
 
-@_PREPARE
 def _take(handle: int, options: ctypes._Pointer[_LoadOptions], cookie: int) -> int:
     """Take over one program. libbpf calls this just before it loads it."""
     del cookie
@@ -152,9 +151,12 @@ def _take(handle: int, options: ctypes._Pointer[_LoadOptions], cookie: int) -> i
     return caller.call("bpf_program__set_insns", handle, _EMPTY, len(_EMPTY) // _INSTRUCTION)
 
 
+_TAKE = _PREPARE(_take)
+
+
 def register(caller: Caller) -> None:
     """Have libbpf hand over the programs of `SECTIONS`; once for each libbpf that is loaded."""
-    options = _HandlerOptions(ctypes.sizeof(_HandlerOptions), 0, None, _take, None)
+    options = _HandlerOptions(ctypes.sizeof(_HandlerOptions), 0, None, _TAKE, None)
     for word in SECTIONS:
         section = word.encode() + (b"" if word == "perf_event" else b"+")
         caller.call("libbpf_register_prog_handler", section, _RAW_TRACEPOINT, 0, ctypes.byref(options))
@@ -256,12 +258,12 @@ def _load(caller: Caller, program: RelocatedProgram, log: ctypes.Array[ctypes.c_
     functions, size = program.functions
     if functions:
         options.prog_btf_fd = program.btf_fd
-        options.func_info = ctypes.cast(functions, c_void_p)
+        options.func_info = ctypes.cast(c_char_p(functions), c_void_p)
         options.func_info_rec_size, options.func_info_cnt = size, len(functions) // size
     if log is not None:
         lines, size = program.lines
         if functions and lines:
-            options.line_info = ctypes.cast(lines, c_void_p)
+            options.line_info = ctypes.cast(c_char_p(lines), c_void_p)
             options.line_info_rec_size, options.line_info_cnt = size, len(lines) // size
         options.log_level, options.log_size, options.log_buf = 1, len(log), ctypes.addressof(log)
     code, count = program.instructions, len(program.instructions) // _INSTRUCTION

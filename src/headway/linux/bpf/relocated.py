@@ -232,15 +232,18 @@ def load(caller: Caller, programs: Sequence[RelocatedProgram]) -> dict[str, int]
     threads = [Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(programs)) - 1)]
     for thread in threads:
         thread.start()
+    complete = False
     try:
         work()
+        complete = True
     finally:
         for thread in threads:
             thread.join()
+        if refused or not complete:
+            for fd in loaded.values():
+                os.close(fd)
     if not refused:
         return loaded
-    for fd in loaded.values():
-        os.close(fd)
     first = min(refused, key=programs.index)
     log = ctypes.create_string_buffer(_LOG_BYTES)
     fd = _load(caller, first, log)

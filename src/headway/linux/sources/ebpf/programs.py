@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from headway.linux.bpf import checks, loading
-from headway.linux.bpf._durations import DurationMaps
 from headway.linux.bpf._memory import BpfMaps
 from headway.linux.bpf.durations import HISTOGRAMS
 from headway.linux.bpf.layout import STATES
@@ -22,6 +22,9 @@ from headway.linux.procfs.cgroup_folders import cgroup2_id
 from headway.linux.procfs.ids import pid_namespace
 
 from .options import SourceOptions
+
+if TYPE_CHECKING:  # loaded when durations are asked for
+    from headway.linux.bpf._durations import DurationMaps
 
 __all__ = ["LoadedPrograms"]
 
@@ -114,6 +117,8 @@ class LoadedPrograms:
 
     def _durations(self, options: SourceOptions) -> DurationMaps:
         """Return the maps of histograms."""
+        from headway.linux.bpf._durations import DurationMaps
+
         maps = DurationMaps(
             tuple(self.object.map(name).map_memory() for name in _HISTOGRAMS),
             options.measure.durations,

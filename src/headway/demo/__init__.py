@@ -43,7 +43,7 @@ class OwnFigures:
     away_ns: int | None = None
     """Time off the processor in system calls, waiting or ready."""
     calls: int | None = None
-    """System calls that it made in its loop."""
+    """System calls that it made in its loop: its sleeps, or calls of getppid or getrandom."""
     call_ns: float | None = None
     """Processor time per call."""
     locks: int | None = None
@@ -63,6 +63,7 @@ class OwnFigures:
     """System time by the kernel's own accounting (getrusage)."""
     syncs: int | None = None
     reads: int | None = None
+    """Reads past the cache, also those that failed."""
     written_bytes: int | None = None
     poll_ns: int | None = None
     """Processor time spent on status checks that found nothing, or in a region marked as polling."""

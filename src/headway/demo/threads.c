@@ -298,7 +298,7 @@ static int64_t released; /* the time at which holder released the mutex; protect
 static void hold(struct worker *w)
 {
 	struct pause with = {0}, without = {0};
-	int64_t held = 0, start;
+	int64_t held = 0, calls = 0, start;
 
 	while (!stopped(w)) {
 		pthread_mutex_lock(&mutex);
@@ -308,8 +308,10 @@ static void hold(struct worker *w)
 		held += released - start;
 		pthread_mutex_unlock(&mutex);
 		doze(&without, FREE);
+		calls += 2;
 	}
 	report(w, "held_ns", held);
+	report(w, "calls", calls);
 	report(w, "wait_ns", with.waited + without.waited);
 	report(w, "ready_ns", with.late + without.late);
 }
@@ -403,7 +405,7 @@ static void dodge(struct worker *w)
 	const int64_t begin = tick.period * 3 / 8, burst = tick.period / 8, latest = tick.period * 5 / 8;
 	static char
 		random_bytes[1 << 16]; /* a long call, so that almost none of the loop around it is outside the kernel */
-	int64_t user = 0, kernel = 0, bursts = 0, cost = cost_of_reading();
+	int64_t user = 0, kernel = 0, bursts = 0, calls = 0, cost = cost_of_reading();
 	struct rusage usage;
 	uint64_t x = 1;
 
@@ -423,9 +425,8 @@ static void dodge(struct worker *w)
 		calling = processor_time();
 		user += calling - working - cost;
 		end = wall() + burst;
-		while (wall() < end && wall() < start - into + latest + 2 * burst)
-			if (syscall(SYS_getrandom, random_bytes, sizeof random_bytes, 0) < 0)
-				break;
+		for (; wall() < end && wall() < start - into + latest + 2 * burst; calls++)
+			syscall(SYS_getrandom, random_bytes, sizeof random_bytes, 0);
 		bursts++;
 		sleep_until(start - into + begin + tick.period);
 		kernel += processor_time() - calling + cost;
@@ -434,6 +435,7 @@ static void dodge(struct worker *w)
 	report(w, "user_ns", user);
 	report(w, "kernel_ns", kernel);
 	report(w, "bursts", bursts);
+	report(w, "calls", calls);
 	report(w, "tick_user_ns", nanoseconds(usage.ru_utime));
 	report(w, "tick_kernel_ns", nanoseconds(usage.ru_stime));
 }
@@ -520,9 +522,8 @@ static void use_disk(struct worker *w)
 		fdatasync(disk.fd);
 		syncs++;
 		while (disk.direct >= 0 && !stopped(w) && wall() < start + round) {
-			if (pread(disk.direct, disk.block, BLOCK, (reads * 7 % BLOCKS) * BLOCK) < 0)
+			if (pread(disk.direct, disk.block, BLOCK, (reads++ * 7 % BLOCKS) * BLOCK) < 0)
 				break;
-			reads++;
 		}
 		if (wall() < start + round)
 			sleep_until(start + round);

@@ -19,7 +19,7 @@ __all__ = ["Line", "cut", "encodable", "indented", "show", "text_of"]
 Line = list[tuple[str, str]]
 """Parts of clean text with their styles; "" is plain."""
 
-_SIMPLER = str.maketrans("≤…·–│×µ─", "<~.-|xu-")
+_SIMPLER = str.maketrans("≤…·–│×µ─✓✗", "<~.-|xu-+x")
 
 
 def indented(text: str, width: int, first: str, others: str, end: str = "") -> Iterable[str]:

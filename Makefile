@@ -25,7 +25,8 @@ PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tes
 
 # The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
 demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
-	@$(BIN)/headway demo
+	@mkdir -p build
+	@$(BIN)/headway demo --html build/demo.html
 
 # What lands: everything but what is exhaustive by nature, with few examples of each property (tests/effort.py).
 test: export HEADWAY_TESTS = some
@@ -117,9 +118,8 @@ benchmarks: $(VENV)/installed
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/base: $(BIN)/python $(SOURCES)
-	@echo "building what the demo needs of headway (about half a minute) ..." >&2
-	@$(PIP) --no-compile --config-settings=setup-args=-Dwhole=false .
+$(VENV)/base: $(SOURCES) tools/base.py
+	@$(PYTHON) -m tools.base $(VENV)
 	@touch $@
 
 $(VENV)/installed: $(BIN)/python $(SOURCES)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import _thread
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-__all__ = ["Job", "LateError", "any_left"]
+if TYPE_CHECKING:
+    import tempfile
+
+__all__ = ["Job", "LateError", "any_left", "leave", "temporary_folder"]
 
 _T = TypeVar("_T")
 _AGAIN = 0.05
@@ -96,8 +101,27 @@ _JOBS: list[Job[Any]] = []
 
 
 def any_left() -> bool:
-    """Return whether any work still runs. Then the process must end without finalising Python.
+    """Return whether any work still runs. Then the process must end by `leave`, without finalising Python.
 
     That would wait for a library that waits for the work, and end the work's thread inside that library.
     """
     return any(not job.over for job in _JOBS)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process although work still runs, with this exit status. Temporary folders are removed."""
+    for folder in list(_FOLDERS):
+        folder.cleanup()
+    os._exit(status)
+
+
+def temporary_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """Return a new temporary folder for work, which `leave` removes too. Errors while it is removed are ignored."""
+    import tempfile
+
+    folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    _FOLDERS.add(folder)
+    return folder
+
+
+_FOLDERS: weakref.WeakSet[tempfile.TemporaryDirectory[str]] = weakref.WeakSet()

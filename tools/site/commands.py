@@ -11,7 +11,7 @@ import click
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from headway.commands import _headway
+from headway.commands import group
 
 __all__ = ["CommandPage", "command_named", "page_of"]
 
@@ -21,10 +21,10 @@ _PAGE = re.compile(r"\bdocs/([\w-]+)\.md")
 
 def command_named(name: str) -> click.Context:
     """Return ``headway``, or its subcommand of this name, in the context in which its usage is right."""
-    context = _context(_headway, "headway")
+    context = _context(group, "headway")
     if name == "headway":
         return context
-    command = _headway.get_command(context, name)
+    command = group.get_command(context, name)
     if command is None:
         raise ValueError(f"there is no command headway {name}")
     return _context(command, name, context)

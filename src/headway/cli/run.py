@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import os
+import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
 from headway.errors import HeadwayError
-from headway.interruptible import any_left
+from headway.interruptible import any_left, leave
 
 from .say import say
 
-__all__ = ["run"]
+__all__ = ["exit_status", "run"]
 
 _FAILED = 125
+_INTERRUPTED = 128 + signal.SIGINT
 _GARBAGE = 100_000
 """Number of allocated objects at which Python's garbage collector runs: modules are many objects, and no garbage."""
 
@@ -27,37 +31,58 @@ def run(group: click.Command) -> NoReturn:
     """Run the command line and exit. A user's mistake is one sentence on standard error, and exit status 125."""
     gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
     try:
+        status = exit_status(group)
+    except KeyboardInterrupt:  # one more, while the first was dealt with
+        status = _INTERRUPTED
+    try:
+        _finish_writing()
+    except KeyboardInterrupt:  # nobody reads what is written
+        status = _INTERRUPTED
+        _write_no_more(sys.stdout, sys.stderr)
+    _keep(status)
+    if any_left():
+        leave(status)
+    gc.freeze()  # Python would look through all modules for garbage once more, which is an eighth of a short command
+    sys.exit(status)
+
+
+def exit_status(group: click.Command, arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (None: this process's). Return the exit status, once standard error says what was wrong."""
+    try:
         _open_standard_streams()
-        status = group.main(prog_name="headway", standalone_mode=False)
+        status = group.main(arguments, prog_name="headway", standalone_mode=False)
     except HeadwayError as error:
         say(str(error))
-        status = error.exit_status
+        return error.exit_status
     except ModuleNotFoundError as error:
         from headway.extras import explained
 
         if (reason := explained(error)) is None:
             raise
         say(str(reason))
-        status = reason.exit_status
+        return reason.exit_status
     except click.exceptions.NoArgsIsHelpError as error:
         with suppress(OSError):
             click.echo(error.format_message(), err=True)
-        status = _FAILED
+        return _FAILED
     except click.ClickException as error:
         say(error.format_message())
-        status = _FAILED
+        return _FAILED
     except (click.Abort, KeyboardInterrupt):
-        status = 130
+        return _INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
             say(_sentence(error))
-        status = _FAILED
-    _finish_writing()
-    status = status if isinstance(status, int) else 0
-    if any_left():
-        os._exit(status)
-    gc.freeze()  # Python would look through all modules for garbage once more, which is an eighth of a short command
-    sys.exit(status)
+        return _FAILED
+    return status if isinstance(status, int) else 0
+
+
+def _keep(status: int) -> None:
+    """Let no interrupt change the exit status any more. One ends what threads still do; what follows is short."""
+    if not callable(signal.getsignal(signal.SIGINT)):
+        return
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last to be registered is the first to run
+    signal.signal(signal.SIGINT, signal.SIG_IGN if any_left() else lambda number, frame: os._exit(status))
 
 
 def _sentence(error: OSError) -> str:
@@ -85,6 +110,12 @@ def _finish_writing() -> None:
         try:
             stream.flush()
         except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+            _write_no_more(stream)
+
+
+def _write_no_more(*streams: TextIO) -> None:
+    """Let what is still to be written to a stream go nowhere."""
+    for stream in streams:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -12,7 +12,7 @@ import click
 from headway._version import __version__
 from headway.cli.run import run
 
-__all__ = ["main"]
+__all__ = ["group", "main"]
 
 _COMMANDS = {
     "stat": "every thread's progress, and where the rest of its time went",
@@ -75,7 +75,7 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", message="headway %(version)s")
-def _headway() -> None:
+def group() -> None:
     """\b
     headway stat -- xz -T2 -k big.tar        measure a command
     headway stat -p 4711 -d 10               a running process, for ten seconds
@@ -86,4 +86,4 @@ def _headway() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    run(_headway)
+    run(group)

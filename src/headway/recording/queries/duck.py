@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from headway.errors import HeadwayError
-from headway.interruptible import Job, LateError
+from headway.interruptible import Job, LateError, temporary_folder
 from headway.recording import format as form
 from headway.text import valid
 
@@ -62,7 +61,7 @@ class DuckDB:
         self._seconds = seconds
         self._links: dict[str, str] = {}
         self._jobs: list[Job[Any]] = []
-        self._scratch = self._do(_make_scratch)
+        self._scratch = self._do(lambda: temporary_folder("headway-query-"))
         self._con = self._do(lambda: _connect(self._scratch.name))
         self._execute("SET TimeZone='UTC'")
         self._execute("SET parquet_metadata_cache=true")  # one answer may need several queries
@@ -231,10 +230,6 @@ class DuckDB:
             if isinstance(error, LateError):
                 raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less") from None
             raise
-
-
-def _make_scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="headway-query-", ignore_cleanup_errors=True)
 
 
 def _connect(scratch: str) -> duckdb.DuckDBPyConnection:

@@ -1,4 +1,4 @@
-"""``headway advise`` as a process: what it prints, what it refuses, and that it changes nothing unasked."""
+"""``headway advise``: what it prints, what it refuses, and that it changes nothing unasked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
+from tests.running import Done, headway
 
 from headway.advice import Facilities, advise
 from headway.commands.advise import _planned
@@ -39,14 +39,11 @@ def busy() -> Iterator[int]:
         process.kill()
 
 
-def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    options = {"capture_output": True, "text": True, "timeout": 120, "stdin": subprocess.DEVNULL, **options}
-    done = subprocess.run([*HEADWAY, *map(str, words)], **options)
-    assert "Traceback" not in (done.stderr or "")
-    return done
+def run(*words: str | Path, stdin: bytes = b"") -> Done:
+    return headway(*words, stdin=stdin)
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def refused(done: Done, *words: str) -> None:
     assert done.returncode == 125, done.stderr
     assert done.stderr.startswith("headway: ")
     assert done.stderr.count("\n") == 1
@@ -77,7 +74,7 @@ def test_a_saved_document_gives_advice_with_figures_and_references_in_80_columns
 
 def test_advice_from_standard_input_is_that_from_a_file(tmp_path: Path) -> None:
     file = saved(tmp_path, user=0.5, kernel__read=0.5)
-    assert run("advise", "--from", "-", stdin=file.open()).stderr == run("advise", "--from", file).stderr
+    assert run("advise", "--from", "-", stdin=file.read_bytes()).stderr == run("advise", "--from", file).stderr
 
 
 def test_references_count(tmp_path: Path) -> None:
@@ -197,7 +194,8 @@ def test_a_terminal_has_colours_unless_they_are_not_wanted(tmp_path: Path) -> No
     assert "\x1b[" not in on_terminal("advise", "--from", file, NO_COLOR="1")
 
 
-def test_a_plan_is_shown_and_nothing_is_changed_without_a_yes() -> None:
+@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_a_plan_is_shown_and_nothing_is_changed_without_a_yes(asked: bool) -> None:
     """Two processes that want one processor, told apart by affinity or by a partition, whatever is possible here."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two processors")
@@ -206,14 +204,15 @@ def test_a_plan_is_shown_and_nothing_is_changed_without_a_yes() -> None:
     try:
         pids = ",".join(str(p.pid) for p in started)
         before = [os.sched_getaffinity(p.pid) for p in started]
-        text = on_terminal("advise", "--apply", "-p", pids, "-d", "1", NO_COLOR="1")
-        if "do it?" in text:
-            assert "to undo:" in text
-            assert "nothing was changed" in text
+        if asked:
+            text = on_terminal("advise", "--apply", "-p", pids, "-d", "0.5", NO_COLOR="1")
+            if "do it?" in text:
+                assert "to undo:" in text
+                assert "nothing was changed" in text
+            else:
+                assert "is left as it is" in text
         else:
-            assert "is left as it is" in text
-        dry = run("advise", "--dry-run", "-p", pids, "-d", "1")
-        assert "do it?" not in dry.stderr
+            assert "do it?" not in run("advise", "--dry-run", "-p", pids, "-d", "0.3").stderr
         assert [os.sched_getaffinity(p.pid) for p in started] == before
     finally:
         for process in started:
@@ -222,6 +221,7 @@ def test_a_plan_is_shown_and_nothing_is_changed_without_a_yes() -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.alone  # it partitions the processors
 def test_a_plan_is_applied_measured_again_and_taken_back() -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two processors")

@@ -14,19 +14,18 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from tests.running import Done, headway
 
 from headway.commands import schema
 from headway.linux.procfs.processors import online
 from headway.views.utilisation_json import cpu_schema
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
-
 CPU = [sys.executable, "-c", "from headway.commands import main; main()", "cpu"]
 VALIDATOR = jsonschema.Draft202012Validator(cpu_schema())
 
 
-def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*CPU, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+def run(*arguments: str | Path) -> Done:
+    return headway("cpu", *arguments)
 
 
 def documents(*arguments: str | Path) -> list[dict[str, Any]]:
@@ -71,18 +70,24 @@ def test_of_a_command_there_is_one_report_and_its_exit_status(source: str, tmp_p
     assert document["samples"]
 
 
-def test_the_last_report_of_a_command_has_its_exit_status() -> None:
-    found = [
-        json.loads(line)
-        for line in run("--source", "proc", "-I", "50", "--json", "--", "sleep", "1").stderr.splitlines()
-    ]
+def until_there_are(lines: int, file: Path) -> str:
+    return f"until [ $(wc -l < {file}) -ge {lines} ]; do sleep 0.05; done"
+
+
+def test_the_last_report_of_a_command_has_its_exit_status(tmp_path: Path) -> None:
+    output = tmp_path / "report"
+    done = run("--source", "proc", "-I", "50", "--json", "-o", output, "--", "sh", "-c", until_there_are(3, output))
+    assert done.returncode == 0
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(found) > 3
     statuses = [document["exit_status"] for document in found]
     assert statuses[0] is None
     assert statuses[-1] == 0
 
 
 def test_a_command_killed_by_a_signal_ends_us_by_the_same() -> None:
-    done = run("--source", "proc", "-q", "--", "sh", "-c", "kill -TERM $$")
+    words = [*CPU, "--source", "proc", "-q", "--", "sh", "-c", "kill -TERM $$"]
+    done = subprocess.run(words, check=False)
     assert done.returncode == -signal.SIGTERM
 
 
@@ -113,7 +118,6 @@ def test_nonsense_is_answered_in_one_sentence(arguments: list[str], said: str) -
     assert done.stderr.startswith("headway: ")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
 
 
 def test_a_command_that_is_not_there_is_127() -> None:
@@ -122,18 +126,23 @@ def test_a_command_that_is_not_there_is_127() -> None:
     assert "not found" in done.stderr
 
 
+def wait_for_lines(count: int, file: Path) -> None:
+    deadline = time.monotonic() + 100
+    while not (file.exists() and file.read_text().count("\n") >= count):
+        assert time.monotonic() < deadline, f"{file.name} never had {count} lines"
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_it_with_a_report(number: signal.Signals) -> None:
-    process = subprocess.Popen([*CPU, "--source", "proc", "-d", "60"], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while len(os.listdir(f"/proc/{process.pid}/task")) <= len(online()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
+def test_ctrl_c_ends_it_with_a_report(number: signal.Signals, tmp_path: Path) -> None:
+    output = tmp_path / "report"
+    process = subprocess.Popen([*CPU, "--source", "proc", "-I", "50", "-o", output], stderr=subprocess.PIPE, text=True)
+    wait_for_lines(1, output)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert "util" in said
-    assert "busy time by" in said
+    _, said = process.communicate(timeout=100)
+    assert (process.returncode, said) == (0, "")
+    assert "util" in output.read_text()
+    assert "busy time by" in output.read_text()
 
 
 def test_what_is_not_exact_is_said_once() -> None:
@@ -148,7 +157,7 @@ def test_without_privileges_the_next_source_is_taken_and_that_is_said_once() -> 
     if setpriv is None or os.geteuid() != 0:
         pytest.skip("needs root, to give it up, and setpriv (util-linux)")
     words = [setpriv, "--bounding-set=-all", "--inh-caps=-all", "--", *CPU]
-    done = subprocess.run([*words, "-I", "50", "-n", "3"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*words, "-I", "50", "-n", "3"], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0
     assert done.stderr.count("eBPF needs CAP_BPF") == 1
     refused = subprocess.run([*words, "--source", "bpf", "-n", "1"], capture_output=True, text=True, check=False)
@@ -168,7 +177,7 @@ def test_a_reader_of_the_report_that_goes_away_is_no_error() -> None:
     process = subprocess.Popen([*CPU, "--source", "proc", "-I", "20", "-n", "20"], stderr=subprocess.PIPE)
     assert process.stderr is not None
     process.stderr.close()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=100) == 0
 
 
 def test_without_the_probe_there_is_no_frequency_where_nothing_counts_cycles() -> None:
@@ -183,14 +192,14 @@ def test_without_the_probe_there_is_no_frequency_where_nothing_counts_cycles() -
 
 def test_a_reader_that_was_stopped_gives_no_figure_of_that_time(tmp_path: Path) -> None:
     output = tmp_path / "report"
-    process = subprocess.Popen([*CPU, "--source", "proc", "-I", "100", "-n", "60", "--json", "-o", output])
-    deadline = time.monotonic() + 30
-    while not (output.exists() and output.read_text().count("\n") >= 3) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    process = subprocess.Popen([*CPU, "--source", "proc", "-I", "100", "--json", "-o", output])
+    wait_for_lines(3, output)
     process.send_signal(signal.SIGSTOP)
     time.sleep(0.6)
     process.send_signal(signal.SIGCONT)
-    assert process.wait(timeout=60) == 0
+    wait_for_lines(output.read_text().count("\n") + 2, output)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=100) == 0
     found = [json.loads(line) for line in output.read_text().splitlines()]
     long = [d for d in found if d["samples"][0]["end"] - d["samples"][0]["start"] > 500_000_000]
     assert long

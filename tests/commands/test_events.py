@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.running import Done, headway
 
 from headway.views.json import schema
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
 
-STAT = [sys.executable, "-c", "from headway.commands import main; main()", "stat", "--source", "proc"]
-
-
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*STAT, *words], capture_output=True, text=True, timeout=120, check=False)
-    assert "Traceback" not in done.stderr
-    return done
+def run(*words: str) -> Done:
+    return headway("stat", "--source", "proc", *words)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,22 +17,22 @@ from click.testing import CliRunner
 from headway.commands import record as command
 from headway.linux.options import Selection
 from headway.model import Ledger, violations
+from headway.recording.format import part_name
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 from headway.session import flight, recorder
 from headway.session.flight import FlightRecorder, event_paths
 from headway.session.recorder import describe, record
 
-from .test_record import HEADWAY, Source
-
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+from .test_record import HEADWAY, Source, until
 
 
 class DeepSource(Source):
     """A made-up run in which something is deep in some of the turns."""
 
-    def __init__(self, turns: str) -> None:
+    def __init__(self, turns: str, enough: Path) -> None:
         super().__init__()
+        self._file = enough
         self._turns, self._turn, self.forgot = turns, 0, 0
 
     @property
@@ -39,6 +42,8 @@ class DeepSource(Source):
 
     def service(self) -> float | None:
         self._turn += 1
+        if self._turn > 60 and self.forgot:
+            self._file.touch()
         return super().service()
 
     def interval(self) -> Ledger:
@@ -62,7 +67,7 @@ def test_each_event_is_a_recording_and_the_ring_is_one_too(
 ) -> None:
     monkeypatch.setattr(recorder, "TAKE_SECONDS", 0.01)
     monkeypatch.setattr(flight, "FORGET_SECONDS", 0.1)
-    source = DeepSource(turns)
+    source = DeepSource(turns, tmp_path / "enough")
     said: list[str] = []
     writer = RecordingWriter(tmp_path / "a.hw", describe(Selection(), ()), seconds=0.0, longest=10_000)
     made: list[FlightRecorder] = []
@@ -71,7 +76,9 @@ def test_each_event_is_a_recording_and_the_ring_is_one_too(
         made.append(FlightRecorder(source, writer, shown, said.append))
         return made[0]
 
-    observation, error = record(lambda _: source, writer, Selection(everything=True), seconds=0.8, recorder=make)
+    command = until(tmp_path / "enough")
+    observation, error = record(lambda _: source, writer, Selection(everything=True), command, recorder=make)
+    (tmp_path / "enough").unlink()
     assert error == ""
     assert source.forgot > 0
     assert observation.ledger.window.duration > 0
@@ -118,38 +125,58 @@ def test_what_cannot_be_is_said_in_a_sentence(options: list[str], words: str) ->
 
 
 PROGRAM = """
-import os, time
-def calls(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end: os.getppid()
-time.sleep(3)
-calls(3)
-time.sleep(8)
+import os, sys
+for line in sys.stdin:
+    for i in range(20000): os.getppid()
+    print(flush=True)
 """
 
 
 @pytest.mark.root
 def test_an_event_has_the_calls_and_what_was_before(tmp_path: Path) -> None:
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM])
-    options = ["-p", str(program.pid), "--flight-recorder", "2", "--when", "process: running > 30 %", "-o", "a.hw"]
-    done = subprocess.run([*HEADWAY, "record", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
-    program.wait()
-    assert done.returncode == 0, done.stderr
-    assert "events: a-1.hw" in done.stderr
+    words = [*HEADWAY, "record", "--flight-recorder", "2", "--when", "process: running > 1 %", "-o", "a.hw"]
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], **piped) as program:  # type: ignore[call-overload]
+
+        def call() -> None:
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+            program.stdout.readline()
+
+        pid = str(program.pid)
+        with subprocess.Popen([*words, "-p", pid], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as recorder:
+            assert recorder.stderr is not None
+            read, said = recorder.stderr.readline, list[str]()
+            reader = threading.Thread(target=lambda: said.extend(iter(read, "")), daemon=True)
+            reader.start()
+            while not said:  # that an event has begun
+                assert recorder.poll() is None
+                call()
+            call()
+            while len(said) < 2:  # that it is over
+                assert recorder.poll() is None
+                time.sleep(0.05)
+            recorder.send_signal(signal.SIGINT)
+            assert recorder.wait() == 0, said
+            reader.join()
+        program.stdin.close()
+    assert "events: a-1.hw" in "".join(said)
     with Recording(tmp_path / "a-1.hw") as event:
-        assert f"process {program.pid}" in event.document.event
+        assert f"process {pid}" in event.document.event
         found = event.ledger()
     assert violations(found) == []
     (thread,) = found.threads
-    assert (thread.states["kernel.getppid"].count or 0) > 1000
-    assert thread.states["wait.sleep"].time > 0
+    assert (thread.states["kernel.getppid"].count or 0) >= 20_000
+    assert any(state.startswith("wait.") for state in thread.states)
     assert thread.states["running"].time > 0, "before the event it was not divided"
 
 
 @pytest.mark.root
 def test_without_a_condition_it_keeps_the_last_seconds(tmp_path: Path) -> None:
-    options = ["--flight-recorder", "1", "-o", "a.hw", "--", sys.executable, "-c", "import time; time.sleep(7)"]
-    done = subprocess.run([*HEADWAY, "record", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    first = f"a.hw/transitions/{part_name(0)}"
+    waits = f"until [ -e {first} ]; do sleep 0.1; done; while [ -e {first} ]; do sleep 0.1; done"
+    words = ["--flight-recorder", "1", "-o", "a.hw", "--", "sh", "-c", waits]
+    done = subprocess.run([*HEADWAY, "record", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "events" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.hw"]

@@ -1,4 +1,4 @@
-"""``headway profile``, ``report`` and ``export`` as processes: bad input, faults, and what they print."""
+"""``headway profile``, ``report`` and ``export``: bad input, faults, and what they print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -21,8 +20,7 @@ from headway.recording.writer import RecordingWriter
 from headway.views.schemas import schema_of
 
 from ..profiles import small
-
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+from ..running import Done, headway
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 WITHOUT_PRIVILEGES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
@@ -30,15 +28,12 @@ NOBODY = [*WITHOUT_PRIVILEGES, "--reuid=65534", "--regid=65534", "--clear-groups
 SPIN = "n = 0\nfor i in range(3000000): n += i"
 
 
-def run(*words: str | Path, prefix: tuple[str, ...] = (), **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run it; whatever goes wrong, there is no traceback."""
-    options = {"capture_output": True, "text": True, "timeout": 120, **options}
-    done = subprocess.run([*prefix, *HEADWAY, *map(str, words)], **options)
-    assert "Traceback" not in (done.stderr or "")
-    return done
+def run_without_privileges(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*WITHOUT_PRIVILEGES, *HEADWAY, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def refused(done: Done | subprocess.CompletedProcess[str], *words: str) -> None:
     """One sentence on standard error with these words, nothing else, and 125."""
     assert done.returncode == 125, done.stderr
     assert done.stderr.startswith("headway: ")
@@ -57,8 +52,9 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_report_fits_eighty_columns_and_says_what_is_sampled(recorded: Path) -> None:
-    done = run("report", recorded, "--index", "processor", env={**os.environ, "COLUMNS": "80"})
+def test_a_report_fits_eighty_columns_and_says_what_is_sampled(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = headway("report", recorded, "--index", "processor")
     assert done.returncode == 0
     assert done.stderr == ""
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
@@ -67,7 +63,7 @@ def test_a_report_fits_eighty_columns_and_says_what_is_sampled(recorded: Path) -
 
 
 def test_a_report_as_json_fits_its_schema(recorded: Path, tmp_path: Path) -> None:
-    done = run("report", recorded, "--json", "--state", "wait", "-o", tmp_path / "report.json")
+    done = headway("report", recorded, "--json", "--state", "wait", "-o", tmp_path / "report.json")
     assert (done.returncode, done.stdout) == (0, "")
     document = json.loads((tmp_path / "report.json").read_text())
     jsonschema.validate(document, schema_of("profile"))
@@ -76,55 +72,55 @@ def test_a_report_as_json_fits_its_schema(recorded: Path, tmp_path: Path) -> Non
 
 
 def test_the_threads_of_a_profile_are_reported_as_of_any_recording(recorded: Path) -> None:
-    done = run("report", recorded, "-v")
+    done = headway("report", recorded, "-v")
     assert done.returncode == 0
     assert "waiting" in done.stdout
 
 
 def test_exports_go_to_standard_output_or_a_file(recorded: Path, tmp_path: Path) -> None:
-    folded = run("export", recorded, "--to", "folded", "--index", "wait")
+    folded = headway("export", recorded, "--to", "folded", "--index", "wait")
     assert folded.stdout.splitlines() == [
         "app;main;nanosleep;schedule;[wait.sleep] 700000000",
         "app;[stack not known];[wait.sleep] 300000000",
     ]
-    assert run("export", recorded, "--to", "speedscope", "-o", tmp_path / "s.json").returncode == 0
+    assert headway("export", recorded, "--to", "speedscope", "-o", tmp_path / "s.json").returncode == 0
     assert json.loads((tmp_path / "s.json").read_text())["profiles"][0]["name"] == "app 7"
-    assert run("export", recorded, "--to", "pprof", "-o", tmp_path / "p.pb.gz").returncode == 0
+    assert headway("export", recorded, "--to", "pprof", "-o", tmp_path / "p.pb.gz").returncode == 0
     assert gzip.decompress((tmp_path / "p.pb.gz").read_bytes())[:2] != b"\x1f\x8b"  # compressed once
 
 
 def test_what_is_no_profile_is_refused_in_a_sentence(recorded: Path, tmp_path: Path) -> None:
-    refused(run("export", tmp_path / "nothing.hw", "--to", "folded"), "nothing.hw")
-    refused(run("export", tmp_path, "--to", "folded"), "is not a recording")
-    refused(run("report", tmp_path, "--index", "wait"), "is not a recording")
-    refused(run("export", recorded, "--to", "folded", "-o", tmp_path / "no" / "file"), "cannot be written")
-    refused(run("export", recorded, "--to", "svg"), "svg")
-    refused(run("export", recorded, "--to", "perfetto"), "is a profile")
-    refused(run("export", recorded, "--to", "folded", "--from", "1s"), "leave out -p, -t")
+    refused(headway("export", tmp_path / "nothing.hw", "--to", "folded"), "nothing.hw")
+    refused(headway("export", tmp_path, "--to", "folded"), "is not a recording")
+    refused(headway("report", tmp_path, "--index", "wait"), "is not a recording")
+    refused(headway("export", recorded, "--to", "folded", "-o", tmp_path / "no" / "file"), "cannot be written")
+    refused(headway("export", recorded, "--to", "svg"), "svg")
+    refused(headway("export", recorded, "--to", "perfetto"), "is a profile")
+    refused(headway("export", recorded, "--to", "folded", "--from", "1s"), "leave out -p, -t")
     os.truncate(recorded / "samples" / "part-000000.parquet", 100)
-    refused(run("report", recorded), "damaged")
+    refused(headway("report", recorded), "damaged")
 
 
 def test_a_part_that_there_is_nothing_of_says_so(recorded: Path) -> None:
-    assert "nothing of that was seen" in run("report", recorded, "--index", "poll").stdout
-    assert run("export", recorded, "--to", "folded", "--index", "poll").stdout == ""
+    assert "nothing of that was seen" in headway("report", recorded, "--index", "poll").stdout
+    assert headway("export", recorded, "--to", "folded", "--index", "poll").stdout == ""
 
 
 def test_bad_options_are_refused() -> None:
-    refused(run("profile"), "say what to measure")
-    refused(run("profile", "-F", "0", "--", "true"), "-F")
-    refused(run("profile", "-F", "1000000", "--", "true"), "-F")
-    refused(run("profile", "-p", "4194304", "-d", "1"), "4194304")
-    refused(run("profile", "--why", "wait", "--", "true"), "--why")
-    refused(run("profile", "--spin", "--tasks", "--", "true"), "--spin")
-    refused(run("profile", "--policy", "now", "--", "true"), "--policy")
-    refused(run("profile", "--buffer", "100", "--", "true"), "--buffer", "4K to 64M")
-    refused(run("profile", "--buffer", "1G", "--", "true"), "--buffer", "4K to 64M")
+    refused(headway("profile"), "say what to measure")
+    refused(headway("profile", "-F", "0", "--", "true"), "-F")
+    refused(headway("profile", "-F", "1000000", "--", "true"), "-F")
+    refused(headway("profile", "-p", "4194304", "-d", "1"), "4194304")
+    refused(headway("profile", "--why", "wait", "--", "true"), "--why")
+    refused(headway("profile", "--spin", "--tasks", "--", "true"), "--spin")
+    refused(headway("profile", "--policy", "now", "--", "true"), "--policy")
+    refused(headway("profile", "--buffer", "100", "--", "true"), "--buffer", "4K to 64M")
+    refused(headway("profile", "--buffer", "1G", "--", "true"), "--buffer", "4K to 64M")
 
 
 @pytest.mark.root
 def test_a_name_cannot_write_on_the_terminal(tmp_path: Path) -> None:
-    done = run("profile", "-o", tmp_path / "p\n\x1b[31m.hw", "--", "true")
+    done = headway("profile", "-o", tmp_path / "p\n\x1b[31m.hw", "--", "true")
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert "\x1b" not in done.stderr
@@ -132,10 +128,10 @@ def test_a_name_cannot_write_on_the_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_the_commands_output_and_exit_status_are_its_own(tmp_path: Path) -> None:
-    done = run("profile", "-o", tmp_path / "p.hw", "--", sys.executable, "-c", f"{SPIN}\nprint('out')\nexit(7)")
+    done = headway("profile", "-o", tmp_path / "p.hw", "--", sys.executable, "-c", f"{SPIN}\nprint('out')\nexit(7)")
     assert (done.returncode, done.stdout) == (7, "out\n")
     assert "headway report" in done.stderr
-    report = run("report", tmp_path / "p.hw", "--index", "effective", "--json")
+    report = headway("report", tmp_path / "p.hw", "--index", "effective", "--json")
     states = {state["state"]: state for state in json.loads(report.stdout)["states"]}
     assert states["user"]["rows"] > 10
     document = json.loads((tmp_path / "p.hw" / "recording.json").read_text())
@@ -145,7 +141,7 @@ def test_the_commands_output_and_exit_status_are_its_own(tmp_path: Path) -> None
 
 @pytest.mark.root
 def test_without_a_file_the_report_goes_to_standard_error() -> None:
-    done = run("profile", "--", sys.executable, "-c", SPIN)
+    done = headway("profile", "--", sys.executable, "-c", SPIN)
     assert (done.returncode, done.stdout) == (0, "")
     assert "samples, one each 1.00 ms of processor" in done.stderr
     assert f"collected by {DEFAULT_POLICY} from buffers of 128 KiB" in done.stderr
@@ -155,8 +151,8 @@ def test_without_a_file_the_report_goes_to_standard_error() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_collects_the_samples_and_says_what_that_took(policy: str, tmp_path: Path) -> None:
     words = ["--policy", policy, "--buffer", "5000", "-F", "4999", "-o", str(tmp_path / "p.hw")]
-    assert run("profile", *words, "--", sys.executable, "-c", SPIN).returncode == 0
-    document = json.loads(run("report", tmp_path / "p.hw", "--index", "effective", "--json").stdout)
+    assert headway("profile", *words, "--", sys.executable, "-c", SPIN).returncode == 0
+    document = json.loads(headway("report", tmp_path / "p.hw", "--index", "effective", "--json").stdout)
     jsonschema.validate(document, schema_of("profile"))
     collection = document["collection"]
     assert collection["policy"] == policy
@@ -166,13 +162,15 @@ def test_every_policy_collects_the_samples_and_says_what_that_took(policy: str, 
     assert collection["last_drains"] >= 1
     assert collection["collecting_ns"] > 0
     assert (collection["clock_reads"] > 0) == (policy == "cpu-time")
-    assert f"collected by {policy} from buffers of 8 KiB" in run("report", tmp_path / "p.hw", "--index", "lost").stdout
+    assert (
+        f"collected by {policy} from buffers of 8 KiB" in headway("report", tmp_path / "p.hw", "--index", "lost").stdout
+    )
 
 
 @pytest.mark.root
 def test_nothing_that_is_there_is_overwritten_and_the_command_is_not_started(tmp_path: Path) -> None:
     (tmp_path / "p.hw").write_text("mine")
-    done = run("profile", "-o", tmp_path / "p.hw", "--", "touch", tmp_path / "ran")
+    done = headway("profile", "-o", tmp_path / "p.hw", "--", "touch", tmp_path / "ran")
     refused(done, "is there already")
     assert (tmp_path / "p.hw").read_text() == "mine"
     assert not (tmp_path / "ran").exists()
@@ -180,7 +178,7 @@ def test_nothing_that_is_there_is_overwritten_and_the_command_is_not_started(tmp
 
 @pytest.mark.root
 def test_a_command_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
-    done = run("profile", "-o", tmp_path / "p.hw", "--", tmp_path / "nothing")
+    done = headway("profile", "-o", tmp_path / "p.hw", "--", tmp_path / "nothing")
     assert done.returncode == 127
     assert not (tmp_path / "p.hw").exists()
 
@@ -189,7 +187,7 @@ def test_a_command_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
 def test_a_process_of_another_user_may_not_be_sampled_and_that_is_said() -> None:
     with subprocess.Popen([*NOBODY, "sleep", "60"]) as other:
         try:
-            done = run("profile", "-p", str(other.pid), "-d", "0.2", prefix=tuple(WITHOUT_PRIVILEGES))
+            done = run_without_privileges("profile", "-p", str(other.pid), "-d", "0.2")
         finally:
             other.kill()
     refused(done, "CAP_PERFMON")
@@ -198,11 +196,11 @@ def test_a_process_of_another_user_may_not_be_sampled_and_that_is_said() -> None
 @pytest.mark.root
 def test_without_privileges_there_are_samples_of_user_code_and_it_is_said_what_is_missing(tmp_path: Path) -> None:
     words = "profile", "-o", tmp_path / "p.hw", "--", sys.executable, "-c", SPIN
-    done = run(*words, prefix=tuple(WITHOUT_PRIVILEGES))
+    done = run_without_privileges(*words)
     if "CAP_PERFMON" in done.stderr:
         pytest.skip("this kernel lets nobody sample without CAP_PERFMON (kernel.perf_event_paranoid above 2)")
     assert done.returncode == 0
-    document = json.loads(run("report", tmp_path / "p.hw", "--json").stdout)
+    document = json.loads(headway("report", tmp_path / "p.hw", "--json").stdout)
     assert {state["state"] for state in document["states"]} == {"user"}
     assert any("no eBPF" in note for note in document["notes"])
     assert any("kernel.perf_event_paranoid" in note for note in document["notes"])

@@ -33,8 +33,7 @@ from headway.session.recorder import describe, record
 
 from ..recording.test_ledger import plain
 from ..recordings import Run, empty_ledger
-
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+from ..running import headway
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 
@@ -44,8 +43,10 @@ class Source:
 
     name = "bpf"
 
-    def __init__(self, seed: int = 1, fault: str = "") -> None:
+    def __init__(self, seed: int = 1, fault: str = "", enough: Path | None = None) -> None:
+        """``enough``: a file that is made once some batches were handed over."""
         self.run = Run(Random(seed))
+        self._enough, self._batches = enough, 0
         self.closed = False
         self.ledger: Ledger | None = None
         self._last: Batch | None = None
@@ -72,6 +73,9 @@ class Source:
 
     def take(self) -> Batch:
         batch, self._last = self._last, None
+        self._batches += 1
+        if self._enough is not None and self._batches > 5:
+            self._enough.touch()
         return self.run.batch() if batch is None else batch
 
     def wait_until_exit_is_seen(self, pid: int) -> None:
@@ -90,6 +94,11 @@ class Source:
         self.closed = True
 
 
+def until(file: Path) -> tuple[str, ...]:
+    """A command that ends once the file is there."""
+    return "sh", "-c", f"until [ -e {file} ]; do sleep 0.05; done"
+
+
 def start(path: Path, **limits: float) -> tuple[Source, RecordingWriter]:
     source = Source()
     return source, RecordingWriter(path, describe(Selection(), ()), **limits)  # type: ignore[arg-type]
@@ -97,14 +106,15 @@ def start(path: Path, **limits: float) -> tuple[Source, RecordingWriter]:
 
 def test_what_is_recorded_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "TAKE_SECONDS", 0.05)
-    source, writer = start(tmp_path / "a.hw", seconds=0.0)
-    observation, error = record(lambda _: source, writer, Selection(everything=True), seconds=0.8)
+    source = Source(enough=tmp_path / "enough")
+    writer = RecordingWriter(tmp_path / "a.hw", describe(Selection(), ()), seconds=0.0)
+    observation, error = record(lambda _: source, writer, Selection(everything=True), until(tmp_path / "enough"))
     assert error == ""
     assert source.closed
     with Recording(tmp_path / "a.hw") as recording:
         assert recording.closed
         assert len(recording.parts) > 2
-        assert recording.document.exit_status is None
+        assert recording.document.exit_status == 0
         assert plain(recording.ledger()) == plain(observation.ledger)
         assert recording.ledger().precision == observation.ledger.precision
 
@@ -229,7 +239,7 @@ def test_a_report_of_a_recording_is_its_ledger(tmp_path: Path) -> None:
 
 
 def test_a_report_of_what_is_no_recording(tmp_path: Path) -> None:
-    done = subprocess.run([*HEADWAY, "report", tmp_path / "nowhere"], capture_output=True, text=True)
+    done = headway("report", tmp_path / "nowhere")
     assert done.returncode == 125
     assert done.stderr.startswith("headway: ")
     assert len(done.stderr.splitlines()) == 1
@@ -248,11 +258,11 @@ def test_stat_does_not_load_what_recordings_need() -> None:
 def test_a_real_program_is_recorded(tmp_path: Path, compile_c: Compile) -> None:
     program = compile_c("two_threads")
     path = tmp_path / "run.hw"
-    done = subprocess.run([*HEADWAY, "record", "-o", path, "--", program], capture_output=True, text=True)
+    done = headway("record", "-o", path, "--", program)
     assert done.returncode == 7, done.stderr
     assert re.search(r"lost: (0|stolen unplaced [\d.]+ .s)\n", done.stderr), done.stderr
     told = re.search(r" has ([\d,]+) transitions of ", done.stderr)
-    report = subprocess.run([*HEADWAY, "report", path], capture_output=True, text=True, check=True).stdout
+    report = headway("report", path).stdout
     measured = re.search(r"^measured ([\d,]+) events, ", report, re.MULTILINE)
     assert "transitions" not in report, "only rows of a recording have that name"
     with Recording(path) as recording:
@@ -278,8 +288,7 @@ def test_a_real_program_is_recorded(tmp_path: Path, compile_c: Compile) -> None:
 def test_recording_the_whole_machine_ends_at_the_limit(tmp_path: Path, compile_c: Compile) -> None:
     program = compile_c("two_threads")
     path = tmp_path / "run.hw"
-    arguments = [*HEADWAY, "record", "-a", "--max-size", "1M", "-o", str(path), "--", str(program)]
-    done = subprocess.run(arguments, capture_output=True, text=True)
+    done = headway("record", "-a", "--max-size", "1M", "-o", path, "--", program)
     assert done.returncode == 7, done.stderr
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     assert size <= 1 << 20

@@ -1,4 +1,4 @@
-"""``headway stat`` as a process: bad input, faults, and that the command measured does not notice it."""
+"""``headway stat``: bad input, faults, and that the command measured does not notice it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from tests.compiling import Compile
+from tests.effort import FEW
+from tests.running import Done, headway
 
 from headway.linux.sources.choose import may_use_bpf
 from headway.views.json import schema
-
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 STAT = [*HEADWAY, "stat"]
@@ -32,15 +33,18 @@ WITHOUT_PRIVILEGES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--am
 each_source = pytest.mark.parametrize("source", SOURCES)
 
 
-def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run it; whatever goes wrong, there is no traceback."""
-    options = {"capture_output": True, "text": True, "errors": "surrogateescape", "timeout": 120, **options}
-    done = subprocess.run([*STAT, *map(str, words)], **options)
-    assert "Traceback" not in (done.stderr or "")
+def run(*words: str | Path) -> Done:
+    return headway("stat", *words)
+
+
+def run_process(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, where the end of the process is the subject."""
+    done = subprocess.run([*STAT, *map(str, words)], capture_output=True, text=True, timeout=120, **options)
+    assert "Traceback" not in done.stderr
     return done
 
 
-def refused(done: subprocess.CompletedProcess[str], status: int, *words: str) -> None:
+def refused(done: Done | subprocess.CompletedProcess[str], status: int, *words: str) -> None:
     """One sentence on standard error with these words, nothing else, and this exit status."""
     assert done.returncode == status, done.stderr
     assert done.stderr.startswith("headway: ")
@@ -72,7 +76,7 @@ def names(document: dict[str, Any]) -> list[str]:
 
 def wait_for(path: Path, process: subprocess.Popen[str] | None = None) -> None:
     """Until a file is there, which this process makes."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not path.exists():
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, f"{path.name} never came"
@@ -122,7 +126,7 @@ def test_processors_and_cgroups_that_do_not_exist_are_refused() -> None:
 
 @each_source
 def test_every_id_that_was_given_is_measured(source: str, tmp_path: Path) -> None:
-    sleeps = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    sleeps = [subprocess.Popen(["sleep", "600"]) for _ in range(3)]
     try:
         first, second, third = (str(sleep.pid) for sleep in sleeps)
         ids = ["-p", first, "-p", f"{second},{third}", "-p", first]
@@ -139,7 +143,7 @@ def test_every_id_that_was_given_is_measured(source: str, tmp_path: Path) -> Non
 
 @each_source
 def test_a_threads_id_is_no_processs_id(source: str) -> None:
-    code = "import threading,time\nt=threading.Thread(target=time.sleep,args=(60,)); t.start(); print(t.native_id)"
+    code = "import threading,time\nt=threading.Thread(target=time.sleep,args=(600,)); t.start(); print(t.native_id)"
     target = subprocess.Popen([sys.executable, "-uc", code], stdout=subprocess.PIPE, text=True)
     try:
         assert target.stdout is not None
@@ -153,7 +157,7 @@ def test_a_threads_id_is_no_processs_id(source: str) -> None:
 
 @each_source
 def test_names_may_be_any_bytes(source: str, tmp_path: Path) -> None:
-    code = "import ctypes,time; ctypes.CDLL(None).prctl(15, b'\\xff\\x1b[31m\\n', 0, 0, 0); print(); time.sleep(60)"
+    code = "import ctypes,time; ctypes.CDLL(None).prctl(15, b'\\xff\\x1b[31m\\n', 0, 0, 0); print(); time.sleep(600)"
     target = subprocess.Popen([sys.executable, "-uc", code], stdout=subprocess.PIPE)
     try:
         assert target.stdout is not None
@@ -200,7 +204,7 @@ def test_without_privileges_it_says_so_and_measures_with_proc(tmp_path: Path) ->
 
 @each_source
 def test_commands_that_cannot_be_executed(source: str, tmp_path: Path) -> None:
-    def start(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    def start(*command: str | Path) -> Done:
         return run("--source", source, "--", *command)
 
     text, script = tmp_path / "text", tmp_path / "script"
@@ -243,13 +247,14 @@ def test_standard_error_closed_full_or_without_a_reader_harms_nothing(source: st
     def sh(script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["sh", "-c", script], capture_output=True, text=True)
 
-    closed = sh(f"{stat} {inner} 2>&-")
-    assert (closed.returncode, closed.stdout) == (3, "out\n")
     full = sh(f"{stat} {inner} 2>/dev/full")
     assert (full.returncode, full.stdout) == (125, "out\n")
     assert sh(f"{stat} {inner} <&- >&- 2>&-").returncode == 3
-    assert sh(f"{stat} -p 4194303 2>/dev/full").returncode == 125
-    assert sh(f"{stat} -p 4194303 2>&-").returncode == 125
+    if not FEW:
+        closed = sh(f"{stat} {inner} 2>&-")
+        assert (closed.returncode, closed.stdout) == (3, "out\n")
+        assert sh(f"{stat} -p 4194303 2>/dev/full").returncode == 125
+        assert sh(f"{stat} -p 4194303 2>&-").returncode == 125
     # a reader that has gone away
     done = sh(f"{{ {stat} -I 20 -- sh -c 'sleep 0.3; exit 3' 2>&1; echo $? >&2; }} | head -n 1")
     assert done.stderr == "3\n"
@@ -270,9 +275,14 @@ def test_json_is_valid_in_every_mode(source: str, tmp_path: Path) -> None:
     assert document["command"] == ["sh", "-c", "sleep 0.1"]
     assert document["exit_status"] == 0
     assert document["source"] == source
-    assert len(documents("-I", "50", "--", "sleep", "1")) > 2
-    assert len(documents("-I", "50", "-d", "1", "-p", str(os.getpid()))) > 2
-    assert documents("-t", str(os.getpid()), "-d", "0.1")[0]["exit_status"] is None
+    wait = f"until [ $(wc -l < {report}) -ge 3 ]; do sleep 0.05; done"
+    assert len(documents("-I", "50", "--", "sh", "-c", wait)) > 3
+    with subprocess.Popen(["sleep", "600"]) as sleep:
+        windows = [document["window"] for document in documents("-I", "50", "-d", "0.5", "-p", str(sleep.pid))]
+        assert windows[-1]["end"] - windows[0]["start"] >= 500_000_000
+        assert all(one["end"] == other["start"] for one, other in pairwise(windows))
+        assert documents("-t", str(sleep.pid), "-d", "0.1")[0]["exit_status"] is None
+        sleep.kill()
     documents("-a", "-d", "0.1")
     documents("--no-follow", "--", "sh", "-c", "true; true")
     documents("--name", "nobody-has-this", "-d", "0.1")
@@ -284,12 +294,17 @@ def test_json_is_valid_in_every_mode(source: str, tmp_path: Path) -> None:
 # ---- the command does not notice ----
 
 
+KILLING = [signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGPIPE, signal.SIGUSR1, signal.SIGXFSZ][
+    : 2 if FEW else 6
+]
+
+
 @each_source
 def test_the_exit_status_is_the_commands(source: str) -> None:
     for status in (0, 1, 125, 126, 127, 128, 255):
         assert run("--source", source, "--", "sh", "-c", f"exit {status}").returncode == status
-    for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGINT, signal.SIGUSR1, signal.SIGXFSZ):
-        done = run("--source", source, "--", "sh", "-c", f"kill -{number.name[3:]} $$")
+    for number in KILLING:
+        done = run_process("--source", source, "--", "sh", "-c", f"kill -{number.name[3:]} $$")
         assert done.returncode == -number
 
 
@@ -309,7 +324,7 @@ def test_input_and_output_are_the_commands_own(source: str, tmp_path: Path) -> N
 @each_source
 def test_a_terminal_stays_one_and_its_interrupt_ends_the_command_with_a_report(source: str, tmp_path: Path) -> None:
     report, ready = tmp_path / "report", tmp_path / "ready"
-    command = f"test -t 0 && test -t 1 && test -t 2 && : > {ready}; exec sleep 60"
+    command = f"test -t 0 && test -t 1 && test -t 2 && : > {ready}; exec sleep 600"
     child, terminal = pty.fork()
     if child == 0:
         os.execv(sys.executable, [*STAT, "--source", source, "--json", "-o", str(report), "--", "sh", "-c", command])
@@ -332,27 +347,27 @@ def test_a_command_that_handles_the_interrupt_decides(source: str, tmp_path: Pat
     )
     wait_for(ready)
     os.killpg(process.pid, signal.SIGINT)
-    _, report = process.communicate(timeout=60)
+    _, report = process.communicate(timeout=200)
     assert process.returncode == 7
     assert "sh" in report
 
 
 @each_source
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.exhaustive)])
 def test_termination_is_passed_on(source: str, number: signal.Signals, tmp_path: Path) -> None:
     ready, got = tmp_path / "ready", tmp_path / "got"
     script = f"trap 'touch {got}; exit 9' {number.name[3:]}; touch {ready}; while :; do sleep 0.05; done"
     process = subprocess.Popen([*STAT, "--source", source, "--", "sh", "-c", script], stderr=subprocess.DEVNULL)
     wait_for(ready)
     process.send_signal(number)
-    assert process.wait(60) == 9
+    assert process.wait(200) == 9
     assert got.exists()
 
 
 @each_source
 def test_an_interrupt_at_any_moment_of_the_start_ends_it(source: str, tmp_path: Path) -> None:
     code = f"import sys; from headway.commands import main; open({str(tmp_path / 'ready')!r},'w'); main()"
-    for delay in (0.0, 0.05, 0.1, 0.2, 0.3):
+    for delay in (0.0, 0.1, 0.3) if FEW else (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7):
         (tmp_path / "ready").unlink(missing_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-c", code, "stat", "--source", source, "--", "sleep", "5"],
@@ -363,7 +378,7 @@ def test_an_interrupt_at_any_moment_of_the_start_ends_it(source: str, tmp_path: 
         wait_for(tmp_path / "ready")
         time.sleep(delay)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=200)
         assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT), said
         assert "Traceback" not in said
 
@@ -445,14 +460,13 @@ def test_nohup_holds_for_the_command(source: str, tmp_path: Path) -> None:
     )
     wait_for(ready)
     os.killpg(process.pid, signal.SIGHUP)
-    assert process.wait(60) == 6
+    assert process.wait(200) == 6
 
 
 @each_source
 def test_a_parent_that_ignores_its_children_changes_nothing(source: str) -> None:
-    done = run(
-        "--source", source, "--", "sh", "-c", "exit 3", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    )
+    words = ["--source", source, "--", "sh", "-c", "exit 3"]
+    done = run_process(*words, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     assert done.returncode == 3
 
 
@@ -488,19 +502,19 @@ def test_a_duration_may_be_shorter_than_the_command_and_an_interval_longer(sourc
 def test_measuring_ends_with_the_processes_chosen(source: str, tmp_path: Path) -> None:
     report = tmp_path / "report"
     for option in ("-p", "-t"):
-        target = subprocess.Popen(["sleep", "60"])
+        target = subprocess.Popen(["sleep", "600"])
         report.unlink(missing_ok=True)
         process = subprocess.Popen(
             [*STAT, "--source", source, "--json", "-I", "50", "-o", str(report), option, str(target.pid)],
             stderr=subprocess.PIPE,
         )
         wait_for(report)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while not report.read_text().count("\n") and time.monotonic() < deadline:
             time.sleep(0.02)
         target.kill()
         target.wait()  # reaped at once: it vanishes
-        assert process.wait(60) == 0
+        assert process.wait(200) == 0
         documents = checked(report)
         assert {name for document in documents for name in names(document)} == {"sleep"}
         ends = [thread["end"] for document in documents for thread in document["threads"]]
@@ -514,11 +528,11 @@ def test_an_interrupt_ends_measuring_others_with_a_report(source: str, tmp_path:
         [*STAT, "--source", source, "--json", "-I", "50", "-o", str(report), "-p", str(os.getpid())]
     )
     wait_for(report)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not report.read_text().count("\n") and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+    assert process.wait(200) == 0
     assert len(checked(report)) > 1
 
 
@@ -539,7 +553,7 @@ def test_a_setuid_command_keeps_its_rights_and_cannot_be_terminated(compile_c: C
         process = subprocess.Popen([*STAT, "-q", "--", program, ready], stderr=subprocess.PIPE, text=True, **nobody)
         wait_for(ready, process)
         process.terminate()  # which it may not pass on
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=200)
     assert process.returncode == 5, said
     assert "Traceback" not in said
 
@@ -553,11 +567,11 @@ def namespaced(*words: str, nested: bool = False) -> subprocess.CompletedProcess
         subprocess.run([*unshare, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs unshare and permission to make a pid namespace")
-    return subprocess.run([*unshare, *(unshare if nested else []), *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([*unshare, *(unshare if nested else []), *words], capture_output=True, text=True, timeout=200)
 
 
 @each_source
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_in_a_pid_namespace_ids_are_those_of_the_namespace(source: str, nested: bool, tmp_path: Path) -> None:
     report = tmp_path / "report"
     stat = [*STAT, "--source", source, "--json", "-o", str(report)]
@@ -567,7 +581,7 @@ def test_in_a_pid_namespace_ids_are_those_of_the_namespace(source: str, nested: 
     assert {t["tid"] for t in document["threads"] if t["name"] == "sh"} == {int(done.stdout)}
     assert int(done.stdout) < 100
     quoted = " ".join(f"'{word}'" for word in stat)
-    script = f"sleep 60 & {quoted} -p $! -d 0.2; echo $?; kill $!"
+    script = f"sleep 600 & {quoted} -p $! -d 0.2; echo $?; kill $!"
     done = namespaced("sh", "-c", script, nested=nested)
     assert done.stdout == "0\n", done.stderr
     (document,) = checked(report)
@@ -585,10 +599,10 @@ def test_two_may_run_at_the_same_time_and_one_measure_the_other(source: str, tmp
         subprocess.Popen([*stat, str(tmp_path / f"report{i}"), "--", "sh", "-c", f"sleep 0.5; exit {i}"])
         for i in (5, 6)
     ]
-    assert [process.wait(60) for process in pair] == [5, 6]
+    assert [process.wait(200) for process in pair] == [5, 6]
     for i in (5, 6):
         (document,) = checked(tmp_path / f"report{i}")
-        assert names(document) == ["sh", "sleep"]
+        assert names(document) == ["sh", "sleep"] or (source == "proc" and "sh" in names(document))  # it may miss one
     inner = [*stat, str(tmp_path / "inner"), "--", "sh", "-c", "exit 7"]
     done = subprocess.run([*stat, str(tmp_path / "outer"), "--", *inner])
     assert done.returncode == 7
@@ -600,7 +614,8 @@ def test_two_may_run_at_the_same_time_and_one_measure_the_other(source: str, tmp
 @pytest.mark.root
 def test_a_headway_that_is_suspended_for_a_while_loses_nothing(tmp_path: Path) -> None:
     ready, report = tmp_path / "ready", tmp_path / "report"
-    script = f"touch {ready}; i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i+1)); done"
+    count = 300 if FEW else 1500
+    script = f"touch {ready}; i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done"
     process = subprocess.Popen([*STAT, "--source", "bpf", "--json", "-o", str(report), "--", "sh", "-c", script])
     wait_for(ready)
     process.send_signal(signal.SIGSTOP)
@@ -608,5 +623,5 @@ def test_a_headway_that_is_suspended_for_a_while_loses_nothing(tmp_path: Path) -
     process.send_signal(signal.SIGCONT)
     assert process.wait(120) == 0
     (document,) = checked(report)
-    assert len(document["threads"]) == 1502  # one is touch
+    assert len(document["threads"]) == count + 2  # one is touch
     assert not any(lost for name, lost in document["losses"].items() if name != "stolen_ns_unplaced")

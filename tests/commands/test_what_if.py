@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -15,18 +13,12 @@ import jsonschema
 import pytest
 from tests.compiling import Compile
 from tests.recording.queries.runs import Recorded, Row, Thread, lawful, write
+from tests.running import headway
 
 from headway.views.schemas import schema_of
 
-RUN = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
 HOSTILE = ["new\nline", "\x1b[31mred\x1b[0m", "\u202eright to left שלום", "n" * 10_000, "", "[a-z]*", "a:b", "\x00nul"]
 MS = 1_000_000
-
-
-def headway(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", RUN, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +173,6 @@ def test_a_recording_without_transitions_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.alone
 def test_the_path_of_a_program_leads_through_its_threads(compile_c: Compile, tmp_path: Path) -> None:
     """Threads hand a lock to each other; the process ends with the last of them."""
     recording = tmp_path / "run.hw"

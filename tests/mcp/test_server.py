@@ -6,13 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests.effort import FEW
 from tests.mcp.asked import recorded_in
+from tests.running import headway
 
 from headway.mcp.arguments import schema_of
 from headway.mcp.readable import ReadableFiles
@@ -21,7 +22,6 @@ from headway.mcp.tools import TOOLS, ask
 pytestmark = pytest.mark.end_to_end
 
 RUN = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -33,39 +33,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked(runs: Path, talk: Callable[[Client], Awaitable[T]]) -> T:
-    """What a client gets that talks to a server of its own."""
-
-    async def run() -> T:
-        server = StdioServerParameters(command=sys.executable, args=["-c", RUN, "mcp", str(runs)])
-        async with asyncio.timeout(100):
-            async with Client(server) as client:
-                return await talk(client)
-
-    return asyncio.run(run())
-
-
 def text_of(result: Any) -> str:
     (part,) = result.content
     found: str = part.text
     return found
 
 
-def test_the_questions_are_listed_with_their_schemas(runs: Path) -> None:
-    async def talk(client: Client) -> None:
-        assert client.server_info is not None
-        assert client.server_info.name == "headway"
-        tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == [*TOOLS]
-        for tool in tools:
-            assert tool.input_schema == schema_of(TOOLS[tool.name].arguments)
-            assert tool.annotations is not None
-            assert tool.annotations.read_only_hint
-
-    asked(runs, talk)
+async def the_questions_are_listed_with_their_schemas(client: Client, runs: Path) -> None:
+    assert client.server_info is not None
+    assert client.server_info.name == "headway"
+    tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == [*TOOLS]
+    for tool in tools:
+        assert tool.input_schema == schema_of(TOOLS[tool.name].arguments)
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint
 
 
-def test_each_question_is_answered_as_it_is_in_python(runs: Path) -> None:
+async def each_question_is_answered_as_it_is_in_python(client: Client, runs: Path) -> None:
     files = ReadableFiles([str(runs)])
     questions: list[tuple[str, dict[str, Any]]] = [
         ("files", {}),
@@ -77,18 +62,14 @@ def test_each_question_is_answered_as_it_is_in_python(runs: Path) -> None:
         ("diff", {"a": "a.hw", "b": "b.hw"}),
         ("what_if", {"file": "a.hw", "faster": ["user=2x"]}),
     ]
-
-    async def talk(client: Client) -> None:
-        for name, arguments in questions:
-            result = await client.call_tool(name, arguments)
-            assert not result.is_error, text_of(result)
-            expected = json.loads(json.dumps(ask(name, arguments, files)))
-            assert json.loads(text_of(result)) == result.structured_content == expected
-
-    asked(runs, talk)
+    for name, arguments in questions:
+        result = await client.call_tool(name, arguments)
+        assert not result.is_error, text_of(result)
+        expected = json.loads(json.dumps(ask(name, arguments, files)))
+        assert json.loads(text_of(result)) == result.structured_content == expected
 
 
-def test_what_is_wrong_is_an_error_of_the_tool_and_the_server_goes_on(runs: Path) -> None:
+async def what_is_wrong_is_an_error_of_the_tool_and_the_server_goes_on(client: Client, runs: Path) -> None:
     wrong: list[tuple[str, Any, str]] = [
         ("nothing", {}, "there is no question 'nothing'"),
         ("stat", {}, "file is missing"),
@@ -98,40 +79,41 @@ def test_what_is_wrong_is_an_error_of_the_tool_and_the_server_goes_on(runs: Path
         ("query", {"file": "a.hw", "sql": "SELECT * FROM read_text('/etc/passwd')"}, "cannot be answered"),
         ("at", {"file": "a.hw", "time": "\x1b[31m"}, "time"),
     ]
-
-    async def talk(client: Client) -> None:
-        for name, arguments, words in wrong:
-            result = await client.call_tool(name, arguments)
-            assert result.is_error
-            assert words in text_of(result)
-            assert "\n" not in text_of(result)
-        assert not (await client.call_tool("files", {})).is_error
-
-    asked(runs, talk)
+    for name, arguments, words in wrong:
+        result = await client.call_tool(name, arguments)
+        assert result.is_error
+        assert words in text_of(result)
+        assert "\n" not in text_of(result)
+    assert not (await client.call_tool("files", {})).is_error
 
 
-def test_questions_at_the_same_time_are_all_answered(runs: Path) -> None:
-    async def talk(client: Client) -> list[Any]:
-        return list(
-            await asyncio.gather(
-                *(
-                    client.call_tool("query", {"file": "a.hw", "sql": f"SELECT {number} AS n FROM range(1000)"})
-                    for number in range(8)
-                )
-            )
-        )
-
-    for number, result in enumerate(asked(runs, talk)):
+async def questions_at_the_same_time_are_all_answered(client: Client, runs: Path) -> None:
+    sql = "SELECT {} AS n FROM range(1000)"
+    asked = (client.call_tool("query", {"file": "a.hw", "sql": sql.format(number)}) for number in range(8))
+    for number, result in enumerate(await asyncio.gather(*asked)):
         assert json.loads(text_of(result))["rows"][0] == [number]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [b"", b"\n", b"{", b"\xff\xfe\n", b"[]\n", b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n', b"1" * 100_000],
-)
+def test_a_server_answers_one_question_after_another_and_many_at_once(runs: Path) -> None:
+    async def talk() -> None:
+        server = StdioServerParameters(command=sys.executable, args=["-c", RUN, "mcp", str(runs)])
+        async with asyncio.timeout(250), Client(server) as client:
+            await the_questions_are_listed_with_their_schemas(client, runs)
+            await each_question_is_answered_as_it_is_in_python(client, runs)
+            await what_is_wrong_is_an_error_of_the_tool_and_the_server_goes_on(client, runs)
+            await questions_at_the_same_time_are_all_answered(client, runs)
+
+    asyncio.run(talk())
+
+
+SAID = [b"", b"\xff\xfe\n{\n[]\n" + b"1" * 100_000, b"\n", b"{", b"\xff\xfe\n", b"[]\n"]
+SAID += [b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n', b"1" * 100_000]
+
+
+@pytest.mark.parametrize("said", SAID[: 2 if FEW else None])
 def test_whatever_comes_in_the_server_ends_with_its_input(runs: Path, said: bytes) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, "mcp", str(runs)], input=said, capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", RUN, "mcp", str(runs)], input=said, capture_output=True, check=False, timeout=100
     )
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
@@ -143,10 +125,8 @@ def test_whatever_comes_in_the_server_ends_with_its_input(runs: Path, said: byte
     ("places", "words"), [([], "Missing argument"), (["/no/such/folder"], "cannot be read (No such file or directory)")]
 )
 def test_a_place_that_is_not_there_is_said_before_anything_is_answered(places: list[str], words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, "mcp", *places], input=b"", capture_output=True, check=False, timeout=60
-    )
+    done = headway("mcp", *places)
     assert done.returncode == 125
-    assert words.encode() in done.stderr
+    assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == b""
+    assert done.stdout == ""

@@ -36,11 +36,11 @@ FOR_DEVELOPERS = {"docs", "test"}
 EXAMPLES = ROOT / "examples"
 BASE = {
     "stat": ["-v", "--", "true"],
-    "top": ["--plain", "-d", "0.2", "--", "sleep", "0.1"],
+    "top": ["--plain", "--source", "proc", "-d", "0.2", "--", "sleep", "0.1"],
     "cpu": ["-d", "0.2"],
-    "advise": ["--", "sleep", "0.1"],
-    "compare": ["-r", "1", "-w", "0", "--", "true", "--", "true"],
-    "serve": ["-q", "-d", "0.2", "--listen", "127.0.0.1:0", "--", "sleep", "0.1"],
+    "advise": ["--source", "proc", "--", "sleep", "0.1"],
+    "compare": ["-r", "1", "-w", "0", "--source", "proc", "--", "true", "--", "true"],
+    "serve": ["-q", "--source", "proc", "-d", "0.2", "--listen", "127.0.0.1:0", "--", "sleep", "0.1"],
     "doctor": [],
     "demo": [],
     "machine": ["run", "-q", str(EXAMPLES / "crc32.elf")],
@@ -63,9 +63,9 @@ WITH_EXTRA = {
 }
 """Every command that needs one: which, and arguments."""
 MORE_OF_BASE = [
-    ["stat", "--json", "--", "true"],
+    ["stat", "--json", "--source", "proc", "--", "true"],
     ["stat", "--why", "wait", "--source", "proc", "--", "true"],
-    ["stat", "--html", "{tmp}/page.html", "--", "true"],
+    ["stat", "--html", "{tmp}/page.html", "--source", "proc", "--", "true"],
     ["machine", "show"],
     ["machine", "run", "-q", "--html", "{tmp}/page.html", str(EXAMPLES / "crc32.elf")],
     ["machine", "run", "-q", "--trace", "{tmp}/new.hwt", str(EXAMPLES / "sleepers.elf")],
@@ -294,9 +294,16 @@ def test_every_command_is_tested() -> None:
     assert not {*BASE} & {*WITH_EXTRA}
 
 
+LONG = ("doctor", "demo", "decode")
+"""Of what the base does this takes seconds: it is tried in the base alone when all is."""
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [*([name, *rest] for name, rest in BASE.items()), *MORE_OF_BASE],
+    [
+        pytest.param(words, marks=[pytest.mark.exhaustive] if {*words} & {*LONG} else [])
+        for words in (*([name, *rest] for name, rest in BASE.items()), *MORE_OF_BASE)
+    ],
     ids=lambda arguments: " ".join(Path(word).name for word in arguments),
 )
 def test_the_base_install_does_this(arguments: list[str], run: Run, beyond_base: str) -> None:
@@ -339,19 +346,13 @@ def test_an_engine_whose_extra_is_missing_says_how_to_install_it(
         elsewhere.Elsewhere(url)
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
-def test_help_needs_no_extra(name: str, run: Run, beyond_base: str) -> None:
-    done = run(beyond_base, name, "--help")
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"Usage: headway {name}")
-    assert done.stderr == ""
-
-
-def test_help_lists_every_command_without_any_extra(run: Run, beyond_base: str) -> None:
-    done = run(beyond_base, "--help")
-    assert done.returncode == 0
-    for name in _COMMANDS:
-        assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE)
+def test_help_needs_no_extra(beyond_base: str) -> None:
+    done = python(beyond_base, "every_help")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *helps = done.stdout.split("\f")
+    for name, text in zip(_COMMANDS, helps, strict=True):
+        assert re.search(rf"^  {name} ", first, re.MULTILINE)
+        assert text.startswith(f"Usage: headway {name}")
 
 
 # --- from Python ------------------------------------------------------------------------------------------------------

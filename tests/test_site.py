@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 
+@pytest.mark.exhaustive
 def test_sphinx_makes_the_site_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "dummy", DOCS, tmp_path],

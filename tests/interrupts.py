@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 100.0
 """Seconds after which a test gives up."""
 
 

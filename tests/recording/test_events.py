@@ -17,6 +17,7 @@ from headway.model import violations
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 
+from ..effort import FEW
 from ..recordings import Run, document, empty_ledger
 from .test_ledger import QUICK, finish, seeds
 
@@ -24,7 +25,7 @@ LONGEST = 20_000
 """Of the ring, in time units; the run moves on by some hundreds at once."""
 
 
-@settings(deadline=None, phases=QUICK, max_examples=20)
+@settings(deadline=None, phases=QUICK, max_examples=4 if FEW else 20)
 @given(seeds, st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=4))
 def test_an_event_has_all_from_the_ring_s_length_before_it_to_its_end(seed: int, plan: list[tuple[int, int]]) -> None:
     """`plan`: batches before each event, and in it."""
@@ -42,7 +43,7 @@ def test_an_event_has_all_from_the_ring_s_length_before_it_to_its_end(seed: int,
                 writer.add(batch)
             writer.keep(Path(scratch) / f"{number}.hw", f"event {number}", empty_ledger(run.start))
             expected.append((began, writer.until))
-        for batch in run.batches(40, 20):
+        for batch in run.batches(15 if FEW else 40, 20):
             writer.add(batch)
         finish(writer, run)
         for number, (began, ended) in enumerate(expected):

@@ -133,6 +133,7 @@ def _settled(times: Mapping[tuple[int, int, str], list[int]]) -> Sums:
 
 @settings(deadline=None, phases=QUICK, max_examples=20)
 @given(seeds, st.integers(0, 8), st.integers(1, 60))
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_a_perfetto_trace_has_the_ledger_to_the_nanosecond(seed: int, batches: int, rows: int) -> None:
     with run_of(seed, batches, rows=rows) as recording:
         ledger = recording.ledger()
@@ -147,6 +148,7 @@ def test_a_perfetto_trace_has_the_ledger_to_the_nanosecond(seed: int, batches: i
 
 @settings(deadline=None, phases=QUICK, max_examples=10)
 @given(seeds)
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_processors_are_shown_by_who_had_them(seed: int) -> None:
     with run_of(seed) as recording:
         found = perfetto(recording)
@@ -173,6 +175,7 @@ def test_processors_are_shown_by_who_had_them(seed: int) -> None:
 
 @settings(deadline=None, phases=QUICK, max_examples=15)
 @given(seeds)
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_wake_ups_lead_from_who_woke_to_what_the_woken_did_next(seed: int) -> None:
     with run_of(seed) as recording:
         found = perfetto(recording)
@@ -202,6 +205,7 @@ def test_wake_ups_lead_from_who_woke_to_what_the_woken_did_next(seed: int) -> No
 
 @settings(deadline=None, phases=QUICK, max_examples=10)
 @given(seeds)
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_counters_of_progress_add_up_to_it(seed: int) -> None:
     with run_of(seed) as recording:
         found = perfetto(recording)
@@ -242,6 +246,7 @@ def work_and_wait(unit: int) -> Batch:
 
 
 @pytest.mark.parametrize("unit", ["ns", "cycles"])
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_progress_over_many_steps_is_spread_evenly(unit: str) -> None:
     length = 10**9 if unit == "ns" else 7
     stream = io.BytesIO()
@@ -260,6 +265,7 @@ def test_progress_over_many_steps_is_spread_evenly(unit: str) -> None:
 
 @settings(deadline=None, phases=QUICK, max_examples=10)
 @given(seeds)
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_trace_events_in_json_have_the_ledger(seed: int) -> None:
     with run_of(seed) as recording:
         stream = io.BytesIO()
@@ -340,6 +346,7 @@ def test_stacks_of_states_have_the_ledger(seed: int, closed: bool) -> None:
 
 @settings(deadline=None, phases=QUICK, max_examples=15)
 @given(seeds, st.integers(0, 100), st.integers(0, 100), st.just(set()) | st.sets(st.integers(0, 12)))
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_what_is_chosen_is_cut_to_the_time_and_the_threads(seed: int, one: int, other: int, some: set[int]) -> None:
     with run_of(seed) as recording:
         whole = recording.window
@@ -387,12 +394,14 @@ def test_parts_that_can_have_nothing_of_it_are_not_read(monkeypatch: pytest.Monk
         assert len(read_in_full) < parts // 2
 
 
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_one_that_was_not_closed_is_shown_until_its_last_part() -> None:
     with run_of(5, closed=False, rows=10) as recording:
         assert recording.open_states()
         assert sums_of(perfetto(recording), recording) == of_ledger(recording.ledger())
 
 
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_times_of_day_and_what_it_is_of_are_in_the_trace() -> None:
     from headway.views.perfetto.packets import MONOTONIC, REALTIME
 
@@ -408,12 +417,14 @@ def test_times_of_day_and_what_it_is_of_are_in_the_trace() -> None:
         assert sum(int(one.notes["lost"]) for one in lost) == recording.losses()["handlers_skipped"]
 
 
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_a_recording_of_nothing_has_no_slices() -> None:
     with run_of(0, 0) as recording:
         empty = recording.window
         assert perfetto(recording, Chosen(frozenset(), Window(empty.start, empty.start))).slices == []
 
 
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_slices_of_tasks_say_which_span_of_which_trace(tmp_path: Path) -> None:
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     rows = [
@@ -437,6 +448,7 @@ def test_slices_of_tasks_say_which_span_of_which_trace(tmp_path: Path) -> None:
     assert begun == expected
 
 
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_rows_that_lie_over_each_other_are_cut_and_counted() -> None:
     with run_of(3) as recording:
         twice = [batch for batch in recording.batches() for _ in range(2)]
@@ -478,6 +490,7 @@ threads_of_anybody = st.lists(
 
 @settings(deadline=None, max_examples=40)
 @given(rows_of_anybody, threads_of_anybody, st.lists(st.tuples(moments, moments), max_size=3), moments)
+@pytest.mark.exhaustive  # it needs perfetto's schema
 def test_whatever_rows_say_slices_nest_and_flows_lead_forward(
     rows: list[runs.Row], threads: list[runs.Thread], anchors: list[tuple[int, int]], start: int
 ) -> None:

@@ -16,6 +16,7 @@ from headway.model import Kind, kind_of
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.comparison import PIECES, TENTHS, Course, compare, course_of
 
+from ...effort import FEW
 from .runs import Recorded, Row, Thread, lawful, ledger, write
 
 SECOND = 10**9
@@ -34,7 +35,7 @@ def by_name(recorded: Recorded) -> dict[tuple[str, str], int]:
     return {key: time for key, time in found.items() if time}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4 if FEW else 10, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_cut_into_pieces_it_is_still_the_ledger(seed: int, closed: bool) -> None:
     random = Random(seed)
@@ -59,7 +60,7 @@ def brute_progress(recorded: Recorded, until: float) -> float:
     return total
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4 if FEW else 10, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.01, 0.99))
 def test_progress_is_reached_when_the_rows_say_to_within_a_piece(seed: int, part: float) -> None:
     recorded = lawful(Random(seed))
@@ -73,7 +74,7 @@ def test_progress_is_reached_when_the_rows_say_to_within_a_piece(seed: int, part
     assert brute_progress(recorded, reached + found.piece) >= wanted - 2
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4 if FEW else 8, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_the_tenths_add_up_to_the_progress_that_both_made(first: int, second: int) -> None:
     with TemporaryDirectory() as scratch:

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.effort import FEW
 from tests.interrupts import in_time, interrupted_at
 
 from headway.recording.queries.duck import DuckDB
@@ -20,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_interrupt_at_any_instruction_of_the_start_leaves_no_folder(folder: Path) -> None:
     def some() -> None:
-        for instruction in range(1, 100_000, 7):
+        for instruction in range(1, 100_000, 101 if FEW else 7):
             interrupted = interrupted_at(instruction, lambda: DuckDB().close())
             assert not list(folder.iterdir()), instruction
             if not interrupted:
@@ -32,7 +33,7 @@ def test_an_interrupt_at_any_instruction_of_the_start_leaves_no_folder(folder: P
 
 def test_an_interrupt_at_any_instruction_of_the_end_leaves_no_folder(folder: Path) -> None:
     def some() -> None:
-        for instruction in range(1, 100_000, 3):
+        for instruction in range(1, 100_000, 31 if FEW else 3):
             engine = DuckDB()
             interrupted = interrupted_at(instruction, engine.close)
             del engine

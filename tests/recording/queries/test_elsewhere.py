@@ -51,6 +51,7 @@ def answers(tables: Tables) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_spark_answers_as_duckdb_does(runs: str) -> None:
     for package in ("ibis", "pyspark", "sqlglot"):
         if importlib.util.find_spec(package) is None:

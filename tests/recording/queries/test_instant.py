@@ -17,6 +17,7 @@ from headway.recording.queries.catalogue import RecordedRun, find
 from headway.recording.queries.instant import Doing, at
 from headway.recording.queries.times import instant_of
 
+from ...effort import FEW
 from .runs import Recorded, Row, lawful, write
 
 SECOND = 10**9
@@ -56,7 +57,7 @@ def told(doing: Doing, end: int) -> tuple[object, ...]:
     return doing.state, doing.since, until, doing.cpu, wake
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4 if FEW else 8, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_at_is_what_the_rows_say(seed: int, closed: bool) -> None:
     random = Random(seed)

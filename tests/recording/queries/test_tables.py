@@ -22,11 +22,12 @@ from headway.recording.queries.tables import TABLES, Tables, open_tables
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 
+from ...effort import FEW
 from ...recordings import Run, document, empty_ledger
 from .runs import Recorded, Row, lawful, ledger, overhead, write
 
 seeds = st.integers(0, 2**32)
-few = settings(max_examples=10, deadline=None)
+few = settings(max_examples=4 if FEW else 10, deadline=None)
 
 
 @pytest.fixture(scope="module")

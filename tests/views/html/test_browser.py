@@ -39,7 +39,7 @@ from ...recordings import Run
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing()), pytest.mark.end_to_end]
+pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing()), pytest.mark.end_to_end, pytest.mark.exhaustive]
 HARMFUL = [
     *HOSTILE_NAMES,
     "</script><script>window.harmed = 1</script>",

@@ -25,6 +25,7 @@ from headway.views.html.words import overall, sentences
 from headway.views.palette import ORDER
 from headway.views.printable import visible
 
+from ...effort import FEW
 from ...ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 from ...profiles import profiles
 from .reading import page_of
@@ -38,7 +39,7 @@ def number(figure: Any) -> Any:
     return int(figure) if isinstance(figure, str) else figure
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=4 if FEW else 25, deadline=None)
 @given(ledgers(time_unit=None, keys=any_state_names))
 def test_every_figure_of_the_ledger_is_in_it(ledger: Ledger) -> None:
     page = page_of(ledger).document
@@ -83,7 +84,7 @@ tasks = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=4 if FEW else 25, deadline=None)
 @given(st.lists(st.lists(tasks, max_size=4), min_size=1, max_size=3))
 def test_tasks_add_up_to_the_threads_that_had_one(given_: list[list[Task]]) -> None:
     threads = []
@@ -124,7 +125,7 @@ def test_tasks_that_have_no_row_are_counted() -> None:
     assert found["rest"] == {"tasks": 100, "time": sum(task.time for task in many[300:])}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=4 if FEW else 25, deadline=None)
 @given(ledgers(time_unit=None), st.sampled_from(["a", "b\udc80"]))
 def test_a_name_has_the_sums_of_its_threads(ledger: Ledger, name: str) -> None:
     threads = tuple(replace(thread, name=name) if at < 3 else thread for at, thread in enumerate(ledger.threads))
@@ -146,7 +147,7 @@ def test_a_name_has_the_sums_of_its_threads(ledger: Ledger, name: str) -> None:
         assert sum(number(time) for _, time, *_ in groups["states"][at]) == sum(thread.span for thread in several)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=4 if FEW else 25, deadline=None)
 @given(ledgers(time_unit=None))
 def test_the_whole_is_the_sum_of_the_threads(ledger: Ledger) -> None:
     """Where nothing was counted by hardware, or divided by samples, and indices are of times."""
@@ -208,7 +209,7 @@ def test_letters_of_every_script_stay_as_they_are() -> None:
     assert visible("a\u202eb\x1b[0m") == "a\\u202eb\\x1b[0m"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=4 if FEW else 25, deadline=None)
 @given(profiles())
 def test_the_time_of_a_profile_is_in_its_flame_graph(profile: Profile) -> None:
     page = page_of(profile.ledger, profile=profile)

@@ -38,12 +38,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("headway")
 
 
-def few_examples(item: pytest.Item) -> None:
-    """Let a property that says its number of examples have no more than the others may have."""
+def settle_property(item: pytest.Item) -> None:
+    """Let a property have no more examples than the others may have, and never fail because the machine is busy."""
     tested = getattr(item, "function", None)
     said = getattr(tested, "_hypothesis_internal_use_settings", None)
-    if EXAMPLES and tested is not None and isinstance(said, hypothesis.settings) and said.max_examples > EXAMPLES:
-        tested._hypothesis_internal_use_settings = hypothesis.settings(said, max_examples=EXAMPLES)
+    if tested is None or not isinstance(said, hypothesis.settings):
+        return
+    tested._hypothesis_internal_use_settings = hypothesis.settings(
+        said,
+        max_examples=min(said.max_examples, EXAMPLES or said.max_examples),
+        suppress_health_check={*said.suppress_health_check, hypothesis.HealthCheck.too_slow},
+    )
 
 
 def pytest_configure() -> None:
@@ -75,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test gets its level; tests marked ``root`` need the privileges of the eBPF source."""
     for item in items:
         mark_level(item)
-        few_examples(item)
+        settle_property(item)
     if may_use_bpf() and os.path.exists("/sys/kernel/btf/vmlinux"):
         return
     skip = pytest.mark.skip(reason="needs root (CAP_BPF and CAP_PERFMON) and a kernel with BTF")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from tests.compiling import Compile
+from tests.effort import FEW, exhaustive
 
 import headway
 from headway.errors import HeadwayError
@@ -37,7 +38,7 @@ ENTRY = struct.Struct(f"={len(FIELDS)}Q")
 ROOM = 1 << 16
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
 PUBLISH = MeasureOptions(publish=True)
-READINGS = 5
+READINGS = 2 if FEW else 5
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ class Log:
 
     def around(self, at: int) -> tuple[dict[str, int], dict[str, int]] | None:
         """Return the last entry before a moment and the first after it; None: the log does not have them any more."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 200
         while self._last() <= at:  # the thread may not have a processor just now
             assert time.monotonic() < deadline, "it logs nothing more"
             time.sleep(0.001)
@@ -126,7 +127,7 @@ def compare(log: Log, ledger: Ledger, pid: int, going_on: str) -> bool:
 CASES = {"": "epi", "noneffective": "kpi", "poll": "iopi", "state": "epi"}
 
 
-@pytest.mark.parametrize("region", CASES)
+@pytest.mark.parametrize("region", ["", "poll", *exhaustive("noneffective", "state")])
 def test_a_thread_reads_what_the_report_says_of_the_same_moment(compile_c: Compile, folder: Path, region: str) -> None:
     log = Log(folder)
     program = logging(compile_c("own_progress"), log, region)
@@ -134,7 +135,7 @@ def test_a_thread_reads_what_the_report_says_of_the_same_moment(compile_c: Compi
     try:
         with headway.observe(program.pid, source="bpf", publish=True) as seen:
             assert program.stdout.readline() == "measured\n"
-            equal, deadline = 0, time.monotonic() + 60
+            equal, deadline = 0, time.monotonic() + 200
             while equal < READINGS:
                 assert time.monotonic() < deadline, f"only {equal} readings without a change"
                 time.sleep(0.05)
@@ -156,7 +157,7 @@ def test_regions_that_begin_and_end_are_in_the_figures(compile_c: Compile, folde
     try:
         with headway.observe(program.pid, source="bpf", publish=True) as seen:
             assert program.stdout.readline() == "measured\n"
-            time.sleep(1)
+            time.sleep(0.3)
             ledger = seen.read()
             found = log.around(ledger.window.end)
         (thread,) = ledger.threads
@@ -198,13 +199,14 @@ def test_each_thread_and_each_child_reads_its_own_from_the_first_call(compile_c:
 
 
 def test_a_child_that_is_not_followed_reads_nothing(compile_c: Compile, folder: Path) -> None:
-    _, words = measure(compile_c("own_progress_once"), "fork", options=PUBLISH, selection=Selection(follow=False))
+    command = (compile_c("own_progress_once"), "fork", "others")
+    _, words = measure(*command, options=PUBLISH, selection=Selection(follow=False))
     known = {name: figures[0] for name, figures in told(words).items()}
     assert known == {"main": 1, "other": 0, "child": 0}
 
 
 def test_without_publishing_nobody_tells(compile_c: Compile, folder: Path) -> None:
-    _, words = measure(compile_c("own_progress_once"))
+    _, words = measure(compile_c("own_progress_once"), "-", "all")
     assert not any(figures[0] for figures in told(words).values())
 
 
@@ -224,7 +226,7 @@ def test_what_a_level_does_not_tell_is_unknown(compile_c: Compile, folder: Path,
 
 def test_python_reads_the_same(folder: Path) -> None:
     with headway.observe(os.getpid(), source="bpf", publish=True) as seen:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 200
         while (first := headway.progress()) is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -271,7 +273,7 @@ def test_a_program_of_another_user_reads_without_privileges(compile_c: Compile, 
         "--bounding-set=-all",
         "--inh-caps=-all",
     ]
-    done = subprocess.run([*stat, *privileges, program], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    done = subprocess.run([*stat, *privileges, program], stdout=subprocess.PIPE, text=True, timeout=250, check=True)
     assert all(figures[0] for figures in told(done.stdout.split()).values())
 
 
@@ -281,7 +283,7 @@ def test_a_program_in_a_pid_namespace_of_its_own_reads_its_own(compile_c: Compil
         pytest.skip("needs namespaces of its own")
     stat = [*HEADWAY, "stat", "--publish", "-q", "-o", os.devnull, "--", *own]
     words = [*stat, str(compile_c("own_progress_once"))]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=250, check=True)
     found = told(done.stdout.split())
     assert found["main"][0]
     assert found["main"][-1] == 1, "its id there"
@@ -306,7 +308,9 @@ def test_nobody_in_user_space_can_write_the_figures(folder: Path) -> None:
 
 def test_a_second_observer_is_refused_in_a_sentence(folder: Path) -> None:
     with headway.observe(os.getpid(), source="bpf", publish=True):
-        done = subprocess.run([*HEADWAY, "stat", "--publish", "--", "true"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*HEADWAY, "stat", "--publish", "--", "true"], capture_output=True, text=True, timeout=250
+        )
     assert done.returncode == 125
     assert "another headway publishes at" in done.stderr
     assert "Traceback" not in done.stderr
@@ -315,7 +319,7 @@ def test_a_second_observer_is_refused_in_a_sentence(folder: Path) -> None:
 def test_marked_functions_are_of_their_kind(compile_c: Compile, folder: Path) -> None:
     """They have states of their own, as regions do, and the programs are told their kinds."""
     program = compile_c("own_progress_once")
-    for kind in ("poll", "noneffective", "user"):
+    for kind in ("poll", "noneffective", "user")[: 1 if FEW else 3]:
         name = "named" if kind == "user" else ""
         options = MeasureOptions(publish=True, functions=(MarkedFunctions(f"{program}:tell", kind, name),))
         try:
@@ -339,8 +343,8 @@ def test_the_example_has_as_many_workers_as_get_a_processor(folder: Path) -> Non
     threads = 4 * len(os.sched_getaffinity(0))
 
     def working(*before: str) -> int:
-        words = [*before, program, str(threads), "2"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+        words = [*before, program, str(threads), "1"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=250, check=True)
         work, of, all_of_them, *_ = done.stdout.split()
         assert (of, int(all_of_them)) == ("of", threads)
         return int(work)
@@ -352,5 +356,5 @@ def test_the_example_has_as_many_workers_as_get_a_processor(folder: Path) -> Non
 def test_a_recording_can_publish_too(compile_c: Compile, folder: Path) -> None:
     target = folder / "run.hw"
     record = [*HEADWAY, "record", "--publish", "-o", str(target), "--", str(compile_c("own_progress_once"))]
-    done = subprocess.run(record, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(record, capture_output=True, text=True, timeout=250, check=True)
     assert all(figures[0] for figures in told(done.stdout.split()).values())

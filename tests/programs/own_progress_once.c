@@ -1,4 +1,5 @@
-/* Says what its threads read of themselves, each by name, after a little work: own_progress_once [fork]. */
+/* Says what its threads read of themselves, each by name, after a little work: own_progress_once [fork|-] [WHO].
+   It waits until an observer tells them. WHO does not wait for long: others (than the first), or all. */
 #include <headway.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,17 +9,25 @@
 #include <time.h>
 #include <unistd.h>
 
-static void tell(const char *name)
+static int tries = 20000;
+
+static int ask(headway_progress_t *p)
 {
 	struct timespec nap = {0, 5000000};
-	headway_progress_t p;
-	int known = headway_progress(&p);
-	for (int i = 0; i < 200 && !known; i++) {
+	int known = headway_progress(p);
+	for (int i = 0; i < tries && !known; i++) {
 		nanosleep(&nap, NULL);
-		known = headway_progress(&p);
+		known = headway_progress(p);
 	}
+	return known;
+}
+
+static void tell(const char *name)
+{
+	headway_progress_t p;
+	ask(&p);
 	for (volatile int i = 0; i < 3000000; i++) {}
-	known = headway_progress(&p);
+	int known = ask(&p);
 	printf("%s %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d\n",
 		name, known, (int64_t)p.rpi, (int64_t)p.epi, (int64_t)p.kpi, (int64_t)p.iopi, p.ready, p.wait, p.other,
 		p.at - p.since, (int)headway_syscall_(SYS_gettid));
@@ -36,7 +45,9 @@ static void *thread(void *name)
 int main(int n, char **words)
 {
 	pthread_t other;
+	if (n > 2 && !strcmp(words[2], "all")) tries = 10;
 	tell("main");
+	if (n > 2) tries = 10;
 	pthread_create(&other, NULL, thread, "other");
 	pthread_join(other, NULL);
 	if (n > 1 && !strcmp(words[1], "fork")) {

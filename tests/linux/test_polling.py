@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from tests.compiling import Compile, script
@@ -51,6 +52,7 @@ def in_vain(compile_c: Compile) -> tuple[Ledger, dict[str, str]]:
     return ledger, dict(zip(STATES, said, strict=True))
 
 
+@pytest.mark.xdist_group("in_vain")
 @pytest.mark.parametrize("how", STATES)
 def test_asking_in_vain_is_polling_and_each_time_is_counted(in_vain: tuple[Ledger, dict[str, str]], how: str) -> None:
     ledger, ended = in_vain
@@ -68,7 +70,14 @@ def test_asking_in_vain_is_polling_and_each_time_is_counted(in_vain: tuple[Ledge
 # What a program says of itself: `stamp` adds what passed since the last one, unless something else came in between.
 
 
-@pytest.mark.parametrize(("k", "pause", "share"), [(2, 3000, 100_000), (5, 8000, 40_000), (40, 1000, 40_000)])
+@pytest.mark.parametrize(
+    ("k", "pause", "share"),
+    [
+        (2, 3000, 100_000),
+        pytest.param(5, 8000, 40_000, marks=pytest.mark.exhaustive),
+        pytest.param(40, 1000, 40_000, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_the_time_of_a_known_share_of_checks_in_vain(compile_c: Compile, k: int, pause: int, share: int) -> None:
     ledger, (said,) = measure(compile_c("share"), str(k), str(pause), str(share), options=PATIENT)
     thread = only(ledger)
@@ -97,19 +106,27 @@ def test_a_thread_that_always_finds_something_does_not_poll(compile_c: Compile) 
     assert count_of(thread, "kernel.read") >= 180_000
 
 
-@pytest.mark.parametrize("how", ["other calls", "long gaps", "one of two"])
-def test_checks_in_vain_that_are_not_polling(compile_c: Compile, how: str) -> None:
-    thread = only(measure(compile_c("not_polling"), how)[0])
-    assert time_in(thread, "poll") == 0
-    assert count_of(thread, "kernel.recvfrom") >= 5000
+def one_after_the_other(program: Path, *how: str) -> list[str]:
+    """The words of a command that runs a program in each of these ways."""
+    return ["sh", "-c", "; ".join(f"{program} '{way}' || exit" for way in how)]
 
 
-@pytest.mark.parametrize("how", ["level", "edge"])
-def test_an_event_loop_does_not_poll(compile_c: Compile, how: str) -> None:
-    ledger, _ = measure(compile_c("event_loop"), how)
-    loop = min(ledger.threads, key=lambda t: t.birth)
-    assert count_of(loop, "kernel.recvfrom") >= 4000
-    assert time_in(loop, "poll") == 0
+def test_checks_in_vain_that_are_not_polling(compile_c: Compile) -> None:
+    command = one_after_the_other(compile_c("not_polling"), "other calls", "long gaps", "one of two")
+    threads = [thread for thread in measure(*command)[0].threads if thread.name == "not_polling"]
+    assert len(threads) == 3
+    for thread in threads:
+        assert time_in(thread, "poll") == 0
+        assert count_of(thread, "kernel.recvfrom") >= 5000
+
+
+def test_an_event_loop_does_not_poll(compile_c: Compile) -> None:
+    ledger, _ = measure(*one_after_the_other(compile_c("event_loop"), "level", "edge"))
+    loops = [thread for thread in ledger.threads if count_of(thread, "kernel.epoll_wait")]
+    assert len(loops) == 2
+    for loop in loops:
+        assert count_of(loop, "kernel.recvfrom") >= 4000
+        assert time_in(loop, "poll") == 0
 
 
 def test_an_asyncio_program_with_callbacks_does_not_poll() -> None:

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.compiling import Compile, script
+from tests.effort import FEW, exhaustive
 
 from headway.linux.bpf.layout import offset_of, size_of
 from headway.linux.options import MeasureOptions, Selection
@@ -23,7 +25,7 @@ from headway.model import Behind, Cause, Kind, Ledger, Thread, is_interrupt
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, STILL_READY
 from headway.session.child import SuspendedChild
 
-from .measuring import check, measure, measure_intervals, only
+from .measuring import check, measure, measure_intervals, only, python
 from .recorded import Recorded, Row, record
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
@@ -32,6 +34,8 @@ WHY = MeasureOptions(why=True)
 EVERYTHING = Selection(everything=True)
 HIDDEN_ONES = ("switches_unseen", "threads_without_kernel_memory", "wakeups_unseen")
 """What a kernel that hides threads from tracing makes unknown of others."""
+NO_ROOM = "causes_without_room"
+"""What a machine with very many threads, which wait for each other, may lose."""
 
 
 def holders(thread: Thread) -> list[Cause]:
@@ -39,11 +43,11 @@ def holders(thread: Thread) -> list[Cause]:
 
 
 def assert_all_held(*ledgers: Ledger) -> None:
-    """The holders have all of the time that each thread was ready, to the nanosecond."""
+    """The holders have all of the time that each thread was ready, to the nanosecond, unless some found no room."""
     for ledger in ledgers:
         for thread in ledger.threads:
-            ready = thread.times()[Kind.READY]
-            assert sum(cause.time for cause in holders(thread)) == ready, thread
+            ready, held = thread.times()[Kind.READY], sum(cause.time for cause in holders(thread))
+            assert held == ready or (held < ready and ledger.losses[NO_ROOM]), thread
 
 
 def by_start(row: Row) -> int:
@@ -100,40 +104,41 @@ def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_no
     assert NOT_KNOWN not in {cause.name for cause in holders(thread)}
 
 
-@pytest.mark.parametrize("program", ["why_mutex", "why_busy", "why_cond", "why_naps"])
+@pytest.mark.parametrize(
+    "program",
+    ["why_mutex", "why_busy", *exhaustive("why_cond", "why_naps")],
+)
 def test_the_holders_have_all_of_the_time_ready_in_intervals_too(compile_c: Compile, program: str) -> None:
     whole, intervals = measure_intervals(0.05, compile_c(program), options=WHY)
     assert len(intervals) > 1
     assert_all_held(whole, *intervals)
 
 
-def test_the_holders_have_all_of_the_time_ready_of_everything_under_load(compile_c: Compile) -> None:
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
-    try:
-        ledger, _ = measure(selection=EVERYTHING, options=WHY, seconds=1, allowed=HIDDEN_ONES)
-    finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
+def test_the_holders_have_all_of_the_time_ready_of_everything_under_load() -> None:
+    seconds = 0.3 if FEW else 1
+    burn = (
+        f"import os, time\nend = time.monotonic() + {seconds}\nos.fork(); os.fork()\nwhile time.monotonic() < end: pass"
+    )
+    ledger, _ = measure(*python(burn), selection=EVERYTHING, options=WHY, allowed=(*HIDDEN_ONES, NO_ROOM))
     assert_all_held(ledger)
     assert sum(len(holders(thread)) for thread in ledger.threads) > 0
 
 
-def test_a_thread_that_is_ready_when_measuring_ends_has_no_holder_yet(compile_c: Compile) -> None:
-    """The thread of an idle class gets no processor while another one of a real-time class has it."""
-    cpu = min(os.sched_getaffinity(0))
-    pinned = ["taskset", "-c", str(cpu)]
-    spin = [sys.executable, "-c", "while True: pass"]
-    with (
-        subprocess.Popen([*pinned, "chrt", "--idle", "0", *spin]) as low,
-        subprocess.Popen([*pinned, "chrt", "--rr", "1", *spin]) as high,
-    ):
-        try:
-            time.sleep(0.3)
-            ledger, _ = measure(selection=Selection(pids=(low.pid,)), options=WHY, seconds=0.2)
-        finally:
-            high.kill()
-            low.kill()
+def test_a_thread_that_is_ready_when_measuring_ends_has_no_holder_yet() -> None:
+    """The thread that measures has the only processor on which the other thread may run."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinner:
+            try:
+                with closing(BpfSource(Selection(pids=(spinner.pid,)), WHY)) as source:
+                    source.begin()
+                    ledger = source.end()
+            finally:
+                spinner.kill()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    check(ledger)
     assert_all_held(ledger)
     (thread,) = ledger.threads
     ready = thread.times()[Kind.READY]
@@ -141,15 +146,14 @@ def test_a_thread_that_is_ready_when_measuring_ends_has_no_holder_yet(compile_c:
     assert 0 < told <= ready
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_a_thread_whose_own_events_do_not_show_is_named_as_hidden(compile_c: Compile) -> None:
-    """That the programs take another thread for running is brought about in their memory: kernels seldom hide any."""
+def with_a_wrong_thread(program: Path) -> Ledger:
+    """Measure a program while the eBPF programs are made to take its second thread, where it runs, for another."""
     where = {name: offset_of("processor", name) for name in ("task", "switched_clock", "running")}
-    stride, poked = size_of("processor"), 0
+    stride = size_of("processor")
     allowed = os.sched_getaffinity(0)
     here, there = sorted(allowed)[:2]
     os.sched_setaffinity(0, {there})
-    child = SuspendedChild([str(compile_c("why_busy"))], None)
+    child = SuspendedChild([str(program)], None)
     os.sched_setaffinity(0, {here})
     source = BpfSource(Selection(command=child.pid), WHY)
     try:
@@ -163,19 +167,26 @@ def test_a_thread_whose_own_events_do_not_show_is_named_as_hidden(compile_c: Com
                     (clock,) = struct.unpack_from("Q", memory, at + where["switched_clock"])
                     struct.pack_into("Q", memory, at + where["switched_clock"], max(clock - 200_000, 0))
                     struct.pack_into("Q", memory, at + where["task"], 1)
-                    poked += 1
             time.sleep(0.002)
             source.service()
-        ledger = source.end()
+        return source.end()
     finally:
         source.close()
         os.sched_setaffinity(0, allowed)
         assert child.wait() == 0
-    check(ledger, *HIDDEN_ONES)
-    assert poked
-    assert_all_held(ledger)
-    hidden = [cause for cause in holders(only(ledger, "first")) if cause.name.endswith(HIDDEN)]
-    assert sum(cause.time for cause in hidden) > 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_a_thread_whose_own_events_do_not_show_is_named_as_hidden(compile_c: Compile) -> None:
+    """Kernels seldom hide any: it is brought about in the memory of the eBPF programs, if a look meets the thread."""
+    program, hidden = compile_c("why_busy"), 0
+    deadline = time.monotonic() + 200
+    while not hidden:
+        assert time.monotonic() < deadline, "no time was hidden"
+        ledger = with_a_wrong_thread(program)
+        check(ledger, *HIDDEN_ONES)
+        assert_all_held(ledger)
+        hidden = sum(cause.time for cause in holders(only(ledger, "first")) if cause.name.endswith(HIDDEN))
 
 
 def _name_of(pid: int, tid: int) -> str:

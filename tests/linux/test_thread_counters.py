@@ -173,10 +173,10 @@ def test_a_thread_that_has_ended_keeps_its_counts_and_no_file() -> None:
     with working() as worker, counting(worker, "page-faults") as source:
         source.read()
         before = len(os.listdir("/proc/self/fd"))
-        worker.do("t = threading.Thread(target=lambda: (time.sleep(0.5), touch())); t.start()")
+        worker.do("go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), touch())); t.start()")
         source.read()
         assert len(os.listdir("/proc/self/fd")) > before
-        worker.do("t.join(); there = lambda: str(t.native_id) in os.listdir('/proc/self/task')")
+        worker.do("go.set(); t.join(); there = lambda: str(t.native_id) in os.listdir('/proc/self/task')")
         worker.do("while there(): time.sleep(0.01)")
         ledger = source.read()
         assert of_all(ledger, "page-faults") >= PAGES
@@ -265,7 +265,7 @@ def test_the_counter_of_a_sleeping_thread_stands_still() -> None:
         until_asleep(worker.process.pid)
         counters.charge(key, {}, ended=False)
         before = counters.counted()["page-faults"].enabled
-        time.sleep(0.1)
+        time.sleep(0.01)
         counters.charge(key, {}, ended=False)
         assert counters.counted()["page-faults"].enabled == before
         counters.close()

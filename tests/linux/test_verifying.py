@@ -133,7 +133,7 @@ def test_the_loops_run_and_are_measured_here_whatever_is_counted(monkeypatch: py
         assert done.exit_status == 0
         return done.ledger
 
-    found = verify(measure, 0.2)
+    found = verify(measure, 0.05)
     assert [(run.loop, bool(run.neighbours)) for run in found.runs] == [
         ("compute", False),
         ("memory", False),

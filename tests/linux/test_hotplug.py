@@ -93,6 +93,7 @@ def test_what_the_kernel_says_of_a_processor(message: bytes, cpu: int | None) ->
 
 
 @pytest.mark.root
+@pytest.mark.alone  # the machine has one processor less meanwhile
 def test_a_processor_that_was_off_has_come_back_once(spare: tuple[int, Path]) -> None:
     cpu, switch = spare
     hotplug = Hotplug()
@@ -111,6 +112,7 @@ def test_a_processor_that_was_off_has_come_back_once(spare: tuple[int, Path]) ->
 
 
 @pytest.mark.root
+@pytest.mark.alone  # the machine has one processor less meanwhile
 def test_page_faults_end_on_a_processor_that_was_off(spare: tuple[int, Path]) -> None:
     """Where the end of a fault is not seen, what comes after it is charged to the fault."""
     cpu, switch = spare

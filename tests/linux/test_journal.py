@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.effort import exhaustive
 from tests.linux.kernel import MOUNTS, ROOT, FakeKernel, KilledError
 from tests.linux.resctrl_tree import ResctrlTree
 
@@ -33,7 +34,9 @@ KINDS: dict[str, tuple[Remedy, ...]] = {
     "everything": (REMEDY, QUIET, MEMORY),
 }
 V1 = "30 20 0:26 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n"
-HOW = pytest.mark.parametrize("how", KINDS)
+MOST_OF_ALL = ("affinity", "neighbours", "everything")
+"""Together they make every sort of change."""
+HOW = pytest.mark.parametrize("how", [*MOST_OF_ALL, *exhaustive(*sorted(KINDS.keys() - {*MOST_OF_ALL}))])
 INTERRUPTS = (
     DeviceInterrupt(24, "nvme0q1", "0-1", {0: 5, 1: 70}),
     DeviceInterrupt(25, "eth0", "1", {1: 7}),

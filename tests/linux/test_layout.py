@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.effort import FEW
 
 from headway.linux.bpf import layout, states
 from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
@@ -44,8 +45,8 @@ def test_the_compiler_of_the_programs_finds_the_same_numbers(architecture: str, 
 def test_every_header_of_the_programs_includes_what_it_needs(tmp_path: Path) -> None:
     unused = '#pragma clang diagnostic ignored "-Wunused-function"'
     headers = sorted(path.name for path in BPF.glob("*.h"))
-    texts = {name: f'{unused}\n#include "{name}"\n{PROGRAM}' for name in headers}
     assert len(headers) > 10
+    texts = {name: f'{unused}\n#include "{name}"\n{PROGRAM}' for name in headers[:: 8 if FEW else 1]}
     assert complaints(texts, tmp_path) == ""
     needy = {"needy": "static inline u64 needed(struct task_struct *task) { return is_kernel_thread_(task); }"}
     assert "is_kernel_thread_" in complaints(needy, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from headway.errors import HeadwayError
 from headway.linux.bpf import libbpf
 from headway.linux.bpf.libbpf import SONAME, Library, bundled, find_library
-from headway.linux.doctor.capabilities import Kernel, System, capabilities
+from headway.linux.doctor.capabilities import Kernel, System, _libbpf
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def in_doctor() -> tuple[bool, str, str | None]:
-    found = next(one for one in capabilities(System(kernel=Kernel())) if one.name == "libbpf")
+    found = _libbpf(System(kernel=Kernel()))
     return found.available, found.why, found.remedy
 
 

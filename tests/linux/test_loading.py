@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.effort import exhaustive
 
 from headway.errors import HeadwayError
 from headway.linux.bpf import loading
@@ -75,11 +76,11 @@ def test_the_shape_of_a_measurement_follows_from_what_is_asked_for() -> None:
 
 
 @root
-def test_this_kernel_loads_all_at_once_also_without_atomics_that_fetch() -> None:
+@pytest.mark.parametrize("fetch", [True, *exhaustive(False)])
+def test_this_kernel_loads_all_at_once_also_without_atomics_that_fetch(fetch: bool) -> None:
     library = Library()
     features = Features.probe(library)
-    loading.trial(library, SHAPES["all at once"], features)
-    loading.trial(library, SHAPES["all at once"], replace(features, fetch=False))
+    loading.trial(library, SHAPES["all at once"], replace(features, fetch=features.fetch and fetch))
 
 
 @root

@@ -11,11 +11,13 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiling import PROGRAMS, Compile
+from tests.effort import exhaustive
 
 from headway.linux.procfs.maps import mappings
 from headway.linux.symbols import futexes as module
@@ -58,7 +60,7 @@ def waits(pid: int, least: int = 20, wanted: Collection[int] = ()) -> set[int]:
     pytest.fail("no thread was found waiting at a futex")
 
 
-def pythons() -> list[str]:
+def pythons() -> list[Any]:
     """The interpreters that are installed here, each once."""
     places = [sys.executable, "/usr/bin/python3", *glob.glob("/root/.pyenv/versions/3.*/bin/python3")]
     places += glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
@@ -66,7 +68,7 @@ def pythons() -> list[str]:
     for place in places:
         if os.access(place, os.X_OK):
             found.setdefault(os.path.realpath(place), place)
-    return sorted(found.values())
+    return [found.pop(os.path.realpath(sys.executable)), *exhaustive(*sorted(found.values()))]
 
 
 def version_of(python: str) -> tuple[int, int]:

@@ -56,6 +56,7 @@ def root_or_skip() -> str:
 
 
 @needs_two
+@pytest.mark.alone  # nobody else may have one of the processors meanwhile
 def test_a_partition_is_made_and_unmade(processes: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
     root = root_or_skip()
     app, other = (process.pid for process in processes)

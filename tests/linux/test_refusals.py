@@ -209,7 +209,7 @@ def as_nobody(code: str) -> Iterator[str]:
     prefix = "import encodings.ascii, os, headway.linux.sources.ebpf, headway.linux.sources.proc\n"
     prefix += "from headway.linux.bpf import checks; checks.ready_made(); os.setgroups([])\n"
     prefix += "os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
-    done = subprocess.run([sys.executable, "-c", prefix + code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", prefix + code], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     yield from done.stdout.splitlines()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,19 @@ def probes(image: bytes) -> Iterator[Object]:
         yield loaded
 
 
-@pytest.fixture
-def library(compile_c: Compile, tmp_path: Path) -> Path:
-    source = PROGRAMS / "twice_library.c"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", tmp_path / "libtwice.so.1", source], check=True)
-    return tmp_path / "libtwice.so.1"
+@pytest.fixture(scope="module")
+def compiler() -> str:
+    found = shutil.which("cc")
+    if found is None:
+        pytest.skip("needs a C compiler")
+    return found
+
+
+@pytest.fixture(scope="module")
+def library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("library") / "libtwice.so.1"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", target, PROGRAMS / "twice_library.c"], check=True)
+    return target
 
 
 def attach(probes: Object, places: list[Probe], pid: int = -1) -> None:
@@ -117,14 +126,17 @@ def test_a_program_that_was_deleted_while_it_runs_can_still_be_probed(
     assert counts(probes, places) == {"leave": (6, 3)}
 
 
-def test_a_process_in_a_file_system_of_its_own_is_probed_in_its_own_files(probes: Object, tmp_path: Path) -> None:
+def test_a_process_in_a_file_system_of_its_own_is_probed_in_its_own_files(
+    probes: Object, compiler: str, tmp_path: Path
+) -> None:
     root = tmp_path / "root"
     root.mkdir()
     source = PROGRAMS / "inside.c"
-    built = subprocess.run(["cc", "-w", "-O1", "-static", "-o", root / "inside", source], capture_output=True)
+    built = subprocess.run([compiler, "-w", "-O1", "-static", "-o", root / "inside", source], capture_output=True)
     if built.returncode:
         pytest.skip("needs a static C library")
-    process = subprocess.Popen(["chroot", root, "/inside"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    inside = [sys.executable, "-c", "import os, sys; os.chroot(sys.argv[1]); os.execv('/inside', ['inside'])", root]
+    process = subprocess.Popen(inside, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     places = [*resolve(["inside:step"], pids=[process.pid])]

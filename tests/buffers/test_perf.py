@@ -45,8 +45,7 @@ def open_buffer(tid: int, sampling: Sampling) -> PerfBuffer:
 def test_a_thread_is_sampled_while_it_runs() -> None:
     opened = time.monotonic_ns()
     buffer, tray = open_buffer(threading.get_native_id(), Sampling(USER_CLOCK, frequency=1000)), Tray()
-    before = time.monotonic_ns()
-    burn(60_000_000)
+    burn(30_000_000)
     assert buffer.look() > 0
     assert 0 < buffer.cpu_time() < time.monotonic_ns() - opened
     assert buffer.drain(tray) == len(tray)
@@ -57,7 +56,7 @@ def test_a_thread_is_sampled_while_it_runs() -> None:
     assert set(found.tid.tolist()) == {threading.get_native_id()}
     assert set(found.pid.tolist()) == {os.getpid()}
     assert numpy.all(numpy.diff(found.time) > 0)
-    assert before < found.time[0] < found.time[-1] < time.monotonic_ns()
+    assert opened < found.time[0] < found.time[-1] < time.monotonic_ns()
     assert not found.kernel.any()
     assert numpy.all(found.first[1:] - found.first[:-1] >= 2), "each has a stack: a mark, and frames"
 
@@ -65,7 +64,7 @@ def test_a_thread_is_sampled_while_it_runs() -> None:
 def test_what_finds_no_room_is_counted() -> None:
     sampling = Sampling(USER_CLOCK, period=100_000, fields=FIELDS["ip"] | FIELDS["tid"], frequency=0, pages=1)
     buffer, tray = open_buffer(threading.get_native_id(), sampling), Tray()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not buffer.lost and time.monotonic() < deadline:
         burn(10_000_000)
         buffer.look()
@@ -96,7 +95,7 @@ def test_a_thread_that_stands_still_is_known_to() -> None:
     buffer = open_buffer(thread.native_id, Sampling(USER_CLOCK))
     try:
         for _ in range(5):
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while not buffer.stood_still() and time.monotonic() < deadline:
                 before = buffer.cpu_time()
                 time.sleep(0.001)
@@ -142,7 +141,7 @@ def program(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
         process.stdin.close()
-        process.wait(10)
+        process.wait(60)
     finally:
         process.kill()
         process.wait()

@@ -153,7 +153,7 @@ def test_the_example_collects_what_its_threads_wrote(tmp_path: Path) -> None:
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-std=c11"]
     include = f"-I{headway.get_include()}"
     subprocess.run(["cc", "-O2", "-pthread", *strict, include, EXAMPLE, "-o", program], check=True)
-    done = subprocess.run([program, "1"], check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, "1"], check=True, capture_output=True, text=True, timeout=250)
     numbers = [int(number) for number in re.findall(r"(\d+)(?= [a-z])", done.stdout)]
     written, collected, left, lost, looks, drains, clocks, wakeups = numbers[:8]
     assert written == collected + left + lost > 0

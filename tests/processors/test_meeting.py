@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import statistics
 import struct
 import threading
 import time
@@ -11,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.effort import FEW
 
 from headway.linux.procfs.processors import online
 from headway.processors._meeting import MAX_SOURCES, Meeting, Stamps, clock
@@ -18,13 +18,14 @@ from headway.processors._meeting import MAX_SOURCES, Meeting, Stamps, clock
 pytestmark = pytest.mark.kernel
 
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
-PATIENCE = 200_000  # of a test: it is about what happens, not about how fast
+PATIENCE = 50_000_000  # ns, of a test: it is about what happens, not about how fast
+DEADLINE = 10 * PATIENCE
 
 
 def met(meeting: Meeting) -> list[Stamps]:
     """What the readers say of a meeting at which all were; tried again where the machine was busy with other things."""
     for _ in range(200):
-        if meeting.attempt(clock() + 100_000, deadline=20_000_000):
+        if meeting.attempt(clock() + 100_000, deadline=DEADLINE):
             found = [s for s in meeting.stamps() if s is not None]
             if len(found) == len(meeting.cpus) and all(s.met for s in found):
                 return found
@@ -88,13 +89,14 @@ def test_more_counters_than_there_is_room_for_are_refused() -> None:
         Meeting(ALLOWED[:1], [[(0, 0, 100)]])
 
 
-def test_a_chain_of_instructions_takes_the_longer_the_longer_it_is(meeting: Meeting) -> None:
-    def usual(length: int) -> float:
-        meeting.set_limits(patience=10 * PATIENCE, wait=10 * PATIENCE, chain=length)
-        return statistics.median(chain for _ in range(10) for s in met(meeting) for chain in s.chains)
-
-    short, long = usual(8_192), usual(81_920)
-    assert 5 * short < long < 20 * short
+def test_a_chain_of_instructions_takes_a_cycle_for_each_at_least(meeting: Meeting) -> None:
+    length, highest = 81_920, 10  # GHz
+    meeting.set_limits(patience=PATIENCE, wait=PATIENCE, chain=length)
+    found = [chain for _ in range(10) for s in met(meeting) for chain in s.chains if chain]  # 0: it was disturbed
+    assert found
+    assert min(found) >= length / highest
+    meeting.set_limits(patience=PATIENCE, wait=PATIENCE, chain=0)
+    assert not any(chain for s in met(meeting) for chain in s.chains)
 
 
 def test_a_reader_that_was_moved_away_says_so_and_goes_back(meeting: Meeting) -> None:
@@ -123,7 +125,7 @@ def test_a_processor_that_is_not_there_has_no_reader() -> None:
 def test_who_is_not_expected_is_not_waited_for(meeting: Meeting) -> None:
     meeting.expect({ALLOWED[0]})
     for _ in range(200):
-        if meeting.attempt(clock() + 100_000, deadline=20_000_000):
+        if meeting.attempt(clock() + 100_000, deadline=DEADLINE):
             break
     first, *others = meeting.stamps()
     assert first is not None
@@ -151,7 +153,7 @@ def test_at_a_meeting_either_all_processors_read_or_none_does(patience: int) -> 
     with closing(Meeting(ALLOWED)) as meeting:
         meeting.start()
         meeting.set_limits(patience=patience, wait=2 * patience, chain=0)
-        for _ in range(150):
+        for _ in range(30 if FEW else 150):
             together = meeting.attempt(clock() + 30_000, deadline=50_000_000)
             for s in meeting.stamps():
                 assert s is None or s.met == together

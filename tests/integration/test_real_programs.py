@@ -18,15 +18,19 @@ from typing import Any
 
 import pytest
 from tests.compiling import PROGRAMS
+from tests.effort import FEW
 
 from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread, add_states, violations
 from headway.session.measure import Observation, observe
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+pytestmark = pytest.mark.end_to_end
 
-SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
-each_source = pytest.mark.parametrize("source", SOURCES)
+root, exhaustive = pytest.mark.root, pytest.mark.exhaustive
+mostly_bpf = pytest.mark.parametrize(
+    "source", [pytest.param("bpf", marks=root), pytest.param("proc", marks=exhaustive)]
+)
+mostly_proc = pytest.mark.parametrize("source", [pytest.param("bpf", marks=[root, exhaustive]), "proc"])
 
 
 def needs(*programs: str) -> None:
@@ -89,15 +93,15 @@ def time_in(thread: Thread, state: str) -> int:
 
 @pytest.fixture(scope="module")
 def some_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some 8 MB that compress neither too well nor too badly."""
+    """Some megabytes that compress neither too well nor too badly."""
     path = tmp_path_factory.mktemp("data") / "text"
     with path.open("wb") as file:
-        for i in range(160):
+        for i in range(60 if FEW else 160):
             file.write(b"".join(b"%d,%x,%d\n" % (n, n * n * (i + 7), n % 97) for n in range(3000)))
     return path
 
 
-@each_source
+@mostly_bpf
 def test_xz_waits_for_its_two_workers_which_compress(source: str, some_text: Path) -> None:
     needs("xz")
     observation = measure(source, "xz", "-1", "-T2", "--block-size=1MiB", "-k", "-c", some_text)
@@ -121,7 +125,7 @@ def test_xz_waits_for_its_two_workers_which_compress(source: str, some_text: Pat
         assert (main.states["kernel.read"].count or 0) > 100
 
 
-@each_source
+@mostly_proc
 def test_what_xz_writes_is_what_it_writes_unmeasured(source: str, some_text: Path, tmp_path: Path) -> None:
     needs("xz")
     command = ["xz", "-0", "-T1", "-k", "-c", str(some_text)]
@@ -132,14 +136,14 @@ def test_what_xz_writes_is_what_it_writes_unmeasured(source: str, some_text: Pat
     assert (tmp_path / "measured").read_bytes() == subprocess.run(command, capture_output=True, check=True).stdout
 
 
-@each_source
+@mostly_bpf
 def test_sqlite_with_a_transaction_an_insert_syncs_in_each(source: str, tmp_path: Path) -> None:
     needs("sqlite3")
     folder = next((p for p in (Path("/var/tmp"), tmp_path) if os.access(p, os.W_OK)), tmp_path)
     database = folder / f"headway-test-{os.getpid()}.db"
-    script = tmp_path / "script.sql"
-    inserts = "".join(f"insert into t values({n}, hex(randomblob(100)));\n" for n in range(150))
-    many = "insert into t with recursive c(n) as (select 1 union all select n+1 from c where n < 200000) "
+    script, transactions = tmp_path / "script.sql", 50 if FEW else 150
+    inserts = "".join(f"insert into t values({n}, hex(randomblob(100)));\n" for n in range(transactions))
+    many = "insert into t with recursive c(n) as (select 1 union all select n+1 from c where n < 20000) "
     script.write_text(
         f"pragma synchronous=full;\ncreate table t(n integer, s text);\n{inserts}{many}select n, hex(n) from c;\n"
         "select count(*), sum(length(s)) from t;\ncreate index i on t(s);\n"
@@ -159,13 +163,13 @@ def test_sqlite_with_a_transaction_an_insert_syncs_in_each(source: str, tmp_path
     if source == "bpf":
         # Two or three for each transaction: the journal, the database, the folder.
         calls = sum(thread.states[s].count or 0 for s in ("kernel.fdatasync", "kernel.fsync") if s in thread.states)
-        assert 2 * 150 <= calls <= 6 * 160
+        assert 2 * transactions <= calls <= 6 * (transactions + 10)
         assert thread.states["kernel.pwrite64"].count
         if "wait.disk" in thread.states:  # not where the disk is memory
-            assert (thread.states["wait.disk"].count or 0) >= 100
+            assert (thread.states["wait.disk"].count or 0) > 0
 
 
-@each_source
+@mostly_bpf
 def test_a_web_server_under_load_has_a_thread_for_each_request(source: str, tmp_path: Path) -> None:
     (tmp_path / "page").write_bytes(b"x" * 20_000)
     with socket.socket() as probe:
@@ -176,15 +180,15 @@ def test_a_web_server_under_load_has_a_thread_for_each_request(source: str, tmp_
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    requests = 100
+    requests = 40
     served: list[int] = []
 
     begun = threading.Event()
 
     def ask() -> None:
-        begun.wait(60)
+        begun.wait(250)
         for _ in range(requests):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/page", timeout=30) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/page", timeout=250) as answer:
                 served.append(len(answer.read()))
             time.sleep(0.005)
 
@@ -192,12 +196,12 @@ def test_a_web_server_under_load_has_a_thread_for_each_request(source: str, tmp_
         _until_it_answers(port)
         client = threading.Thread(target=ask)
         client.start()
-        observation = measure(source, seconds=2.5, pids=(server.pid,), started=lambda *_: begun.set())
+        observation = measure(source, seconds=1, pids=(server.pid,), started=lambda *_: begun.set())
         client.join()
         assert server.poll() is None, "measuring ends, the server does not"
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(30)
+        server.wait(250)
     assert served == [20_000] * requests
     assert observation.exit_status is None
     ledger = observation.ledger
@@ -214,12 +218,11 @@ def test_a_web_server_under_load_has_a_thread_for_each_request(source: str, tmp_
         assert sent is not None
         assert sent.count is not None
         assert sent.count >= len(handlers) - 1
-        assert sum(thread.end is not None for thread in handlers) >= len(handlers) - 1
         assert all(thread.pid == server.pid for thread in handlers)
 
 
 def _until_it_answers(port: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 250
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -239,7 +242,7 @@ def copy_project(folder: Path, parts: int) -> None:
     )
 
 
-@each_source
+@mostly_proc
 def test_gcc_is_measured_with_the_processes_that_it_starts(source: str, tmp_path: Path) -> None:
     needs("gcc")
     copy_project(tmp_path, 1)
@@ -250,7 +253,6 @@ def test_gcc_is_measured_with_the_processes_that_it_starts(source: str, tmp_path
     names = [thread.name for thread in ledger.threads]
     driver = first(ledger)
     assert time_in(driver, "wait.child") > 0
-    assert "cc1" in names
     if source == "bpf":
         assert names.count("cc1") == 2
         assert names.count("as") == 2
@@ -259,10 +261,10 @@ def test_gcc_is_measured_with_the_processes_that_it_starts(source: str, tmp_path
         assert len({thread.key for thread in ledger.threads}) == len(names)
 
 
-@each_source
+@mostly_bpf
 def test_a_build_has_every_compiler_and_assembler_in_the_ledger(source: str, tmp_path: Path) -> None:
     needs("gcc", "make")
-    files = 6
+    files = 2 if FEW else 6
     copy_project(tmp_path, files)
     observation = measure(source, "make", "-C", tmp_path, "-j2", "-s")
     assert observation.exit_status == 0

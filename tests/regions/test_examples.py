@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.linux.options import Selection
+from headway.session.measure import observe
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+pytestmark = pytest.mark.end_to_end
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "regions"
 REGIONS = {"noneffective.parse", "poll.ring", "user.draw"}
@@ -28,13 +29,11 @@ def needs(*programs: str) -> None:
             pytest.skip(f"needs {program}, which is there and does not work")
 
 
-def marked(command: list[str], folder: Path) -> set[str]:
+def marked(command: list[str]) -> set[str]:
     """The regions that the /proc source finds in the program."""
-    report = folder / "report.json"
-    headway_stat = [sys.executable, "-c", "from headway.commands import main; main()", "stat"]
-    options = ["--source", "proc", "--json", "-o", str(report), "--"]
-    subprocess.run([*headway_stat, *options, *command], check=True, timeout=120)
-    states = {state["state"] for thread in json.loads(report.read_text())["threads"] for state in thread["states"]}
+    done = observe(Selection(), command, prefer="proc")
+    assert done.exit_status == 0
+    states = {state for thread in done.ledger.threads for state in thread.states}
     return {state for state in states if state.startswith(("noneffective", "poll", "user."))}
 
 
@@ -42,16 +41,18 @@ def test_the_example_in_c_marks_its_regions(tmp_path: Path) -> None:
     needs("cc")
     include = f"-I{headway.get_include()}"
     subprocess.run(["cc", "-O2", "-pthread", include, EXAMPLES / "regions.c", "-o", tmp_path / "c"], check=True)
-    assert marked([str(tmp_path / "c")], tmp_path) == REGIONS
+    assert marked([str(tmp_path / "c")]) == REGIONS
 
 
+@pytest.mark.exhaustive
 def test_the_example_in_cpp_marks_its_regions(tmp_path: Path) -> None:
     needs("c++")
     include = f"-I{headway.get_include()}"
     subprocess.run(["c++", "-O2", "-pthread", include, EXAMPLES / "regions.cc", "-o", tmp_path / "cc"], check=True)
-    assert marked([str(tmp_path / "cc")], tmp_path) == REGIONS
+    assert marked([str(tmp_path / "cc")]) == REGIONS
 
 
+@pytest.mark.exhaustive
 def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
     needs("cc", "ar", "rustc")
     version = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout
@@ -62,17 +63,17 @@ def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
     subprocess.run(["ar", "rcs", "libfunctions.a", "functions.o"], check=True, cwd=tmp_path)
     target = ["-L", ".", "-l", "static=functions", "-o", "rs"]
     subprocess.run(["rustc", "-O", "--edition", "2021", *target, EXAMPLES / "regions.rs"], check=True, cwd=tmp_path)
-    assert marked([str(tmp_path / "rs")], tmp_path) == REGIONS
+    assert marked([str(tmp_path / "rs")]) == REGIONS
 
 
+@pytest.mark.exhaustive
 def test_the_example_in_go_marks_its_regions(tmp_path: Path) -> None:
     needs("cc", "go")
     environment = {**os.environ, "CGO_CFLAGS": f"-I{headway.get_include()}", "CGO_ENABLED": "1"}
     build = ["go", "build", "-o", str(tmp_path / "go"), str(EXAMPLES / "regions.go")]
     subprocess.run(build, check=True, env=environment)
-    assert marked([str(tmp_path / "go")], tmp_path) == REGIONS
+    assert marked([str(tmp_path / "go")]) == REGIONS
 
 
-def test_the_example_in_python_marks_its_regions(tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "regions.py")]
-    assert marked(command, tmp_path) == REGIONS
+def test_the_example_in_python_marks_its_regions() -> None:
+    assert marked([sys.executable, str(EXAMPLES / "regions.py")]) == REGIONS

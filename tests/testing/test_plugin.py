@@ -27,6 +27,7 @@ pytestmark = pytest.mark.end_to_end
 
 PROC = "--headway-source=proc"
 SOURCES = ["proc", pytest.param("bpf", marks=pytest.mark.root)]
+ALL_SOURCES = ["proc", pytest.param("bpf", marks=[pytest.mark.root, pytest.mark.exhaustive])]
 FEW = """
 import pytest
 
@@ -149,29 +150,29 @@ def test_threads_and_processes_that_a_test_creates_are_its_own_and_older_threads
             pass
 
         def test_older(busy):
-            time.sleep(0.2)
+            time.sleep(0.1)
 
         def test_thread():
-            thread = threading.Thread(target=spin, args=(0.1,))
+            thread = threading.Thread(target=spin, args=(0.05,))
             thread.start()
             thread.join()
 
         def test_process():
-            code = "import time\\nwhile time.thread_time() < 0.15: pass"
+            code = "import time\\nwhile time.thread_time() < 0.05: pass"
             subprocess.run([sys.executable, "-c", code], check=True)
         """
     )
     found = {name: record.phases["call"][0] for name, record in records(pytester, "--headway-source=bpf").items()}
     older, thread, process = (found[name] for name in ("test_older", "test_thread", "test_process"))
     assert older.others > 0
-    for one, least in ((thread, 90_000_000), (process, 140_000_000)):
+    for one, least in ((thread, 50_000_000), (process, 40_000_000)):
         assert one.rpi is not None
         assert one.overhead is not None
         # their own clocks have what measuring took in them, and on some kernels what the hypervisor took
-        assert one.rpi + one.overhead + one.stolen > least
+        assert one.rpi + one.overhead + one.stolen >= least
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", ALL_SOURCES)
 def test_blocks_have_their_own_figures_and_are_within_the_test(pytester: pytest.Pytester, source: str) -> None:
     pytester.makepyfile(
         """
@@ -197,7 +198,7 @@ def test_blocks_have_their_own_figures_and_are_within_the_test(pytester: pytest.
     assert 20_000_000 <= inner.wall <= outer.wall <= record.phases["call"][0].wall
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", ALL_SOURCES)
 @pytest.mark.parametrize("requests", ["ends", "blocks"])
 def test_one_thread_has_at_most_as_much_progress_as_time(source: str, requests: str) -> None:
     """The thread may run for long while it asks: a signal's handler, the collector of garbage, an interrupt."""
@@ -232,7 +233,7 @@ def test_one_thread_has_at_most_as_much_progress_as_time(source: str, requests: 
         meter.end()
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", ALL_SOURCES)
 def test_what_another_thread_waits_for_its_readings_is_time_of_this_one(source: str) -> None:
     meter = Meter(source)
     try:
@@ -364,7 +365,9 @@ def test_an_exception_from_a_signal_while_it_waits_loses_nothing() -> None:
         meter.end()
 
 
-@pytest.mark.parametrize(("encoding", "unit"), [("utf-8", "µs".encode()), ("ascii", b"us")])
+@pytest.mark.parametrize(
+    ("encoding", "unit"), [pytest.param("utf-8", "µs".encode(), marks=pytest.mark.exhaustive), ("ascii", b"us")]
+)
 def test_the_table_is_in_the_terminals_encoding(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, encoding: str, unit: bytes
 ) -> None:
@@ -449,10 +452,10 @@ def test_a_round_that_fails_is_the_last_and_what_was_kept_for_the_next_is_torn_d
 
 THREE = """
 def test_slower():
-    assert sum(range(3_000_000))
+    assert sum(range(1_000_000))
 
 def test_faster():
-    assert sum(range(3_000_000))
+    assert sum(range(1_000_000))
 
 def test_new():
     pass
@@ -461,7 +464,7 @@ def test_new():
 
 def test_what_has_become_slower_fails_and_comes_first(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(THREE)
-    path = baseline(pytester, test_slower=0.1, test_faster=10)
+    path = baseline(pytester, test_slower=0.001, test_faster=1000)
     document = json.loads(path.read_text())
     del document["tests"]["test_what_has_become_slower_fails_and_comes_first.py::test_new"]
     path.write_text(json.dumps(document))
@@ -472,7 +475,7 @@ def test_what_has_become_slower_fails_and_comes_first(pytester: pytest.Pytester)
         [
             "headway: each test's effective progress, compared with *base.json (2 tests, *), threshold 50 %",
             "*___ test_slower ___*",
-            "* in *base.json *ms: +* % (threshold 50 %; up to * more would tell nothing)",
+            "* in *base.json *s: +* % (threshold 50 %; up to * more would tell nothing)",
             "*= effective progress (headway) =*",
             "test *EPI* RPI* change* ready* time",
             "*test_slower *",
@@ -491,15 +494,15 @@ def test_a_block_that_has_become_slower_fails_its_test(pytester: pytest.Pytester
         """
         def test_it(headway_progress):
             with headway_progress("parse"):
-                assert sum(range(3_000_000))
+                assert sum(range(1_000_000))
         """
     )
     path = baseline(pytester)
     document = json.loads(path.read_text())
     (entry,) = document["tests"].values()
     for figure in ("epi", "rpi"):
-        entry[figure]["median"] *= 10
-        entry["blocks"]["parse"][figure]["median"] //= 10
+        entry[figure]["median"] *= 1000
+        entry["blocks"]["parse"][figure]["median"] //= 1000
     path.write_text(json.dumps(document))
     result = run(pytester, "--headway-compare", path)
     result.assert_outcomes(failed=1)
@@ -513,18 +516,18 @@ def test_markers_set_a_tests_own_threshold_and_never_compare(pytester: pytest.Py
 
         @pytest.mark.headway(threshold="1000000%")
         def test_much():
-            assert sum(range(3_000_000))
+            assert sum(range(1_000_000))
 
         @pytest.mark.headway(threshold=False)
         def test_never():
-            assert sum(range(3_000_000))
+            assert sum(range(1_000_000))
 
         @pytest.mark.headway(threshold=0.5)
         def test_little():
-            assert sum(range(3_000_000))
+            assert sum(range(1_000_000))
         """
     )
-    path = baseline(pytester, test_much=0.1, test_never=0.1, test_little=0.1)
+    path = baseline(pytester, test_much=0.01, test_never=0.01, test_little=0.01)
     result = run(pytester, "--headway-compare", path, "-x")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["FAILED *::test_little*"])
@@ -541,7 +544,7 @@ def test_only_what_passed_is_kept_and_what_is_not_is_counted(pytester: pytest.Py
 
 def test_a_test_that_became_slower_is_kept_with_its_new_figures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(THREE)
-    path = baseline(pytester, test_slower=0.1, test_faster=10, test_new=10_000)
+    path = baseline(pytester, test_slower=0.001, test_faster=1000, test_new=1_000_000)
     before = json.loads(path.read_text())["tests"]
     run(pytester, "--headway-compare", path, "--headway-save", path).assert_outcomes(passed=2, failed=1)
     after = json.loads(path.read_text())["tests"]
@@ -554,7 +557,7 @@ def test_a_baseline_of_another_processor_is_refused_one_of_another_kernel_is_rem
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile("def test_it(): pass")
-    path = baseline(pytester, test_it=10_000)
+    path = baseline(pytester, test_it=1_000_000)
     document = json.loads(path.read_text())
     document["machine"]["kernel"] = "2.6.32"
     path.write_text(json.dumps(document))
@@ -576,7 +579,7 @@ def test_a_baseline_of_another_processor_is_refused_one_of_another_kernel_is_rem
 def test_workers_of_xdist_measure_themselves(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     pytester.makepyfile(THREE)
-    path = baseline(pytester, test_slower=0.1, test_faster=10, test_new=10_000)
+    path = baseline(pytester, test_slower=0.001, test_faster=1000, test_new=1_000_000)
     assert len(json.loads(path.read_text())["tests"]) == 3
     other = Path("other.json")
     result = pytester.runpytest_subprocess(
@@ -633,24 +636,27 @@ def test_wrong_options_are_one_sentence_and_no_test_runs(
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("marker", "said"),
-    [
-        ("'10%'", "it takes threshold= and repeat= and nothing else"),
-        ("limit=1", "it takes threshold= and repeat= and nothing else"),
-        ("threshold='10'", "'10' is not a threshold: write it like 10%"),
-        ("threshold=True", "threshold is True, it should be like '10%', 0.1 or False"),
-        ("threshold=[]", "threshold is []"),
-        ("threshold=float('nan')", "threshold is nan"),
-        ("repeat=0", "repeat is 0, it should be a whole number from 1 to 100000"),
-        ("repeat='x\\x1b'", "repeat is 'x\\x1b'"),
-    ],
-)
-def test_a_wrong_marker_is_one_sentence_of_its_test(pytester: pytest.Pytester, marker: str, said: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.headway({marker})\ndef test_it(): pass\ndef test_other(): pass")
+WRONG_MARKERS = {
+    "'10%'": "it takes threshold= and repeat= and nothing else",
+    "limit=1": "it takes threshold= and repeat= and nothing else",
+    "threshold='10'": "'10' is not a threshold: write it like 10%",
+    "threshold=True": "threshold is True, it should be like '10%', 0.1 or False",
+    "threshold=[]": "threshold is []",
+    "threshold=float('nan')": "threshold is nan",
+    "repeat=0": "repeat is 0, it should be a whole number from 1 to 100000",
+    "repeat='x\\x1b'": "repeat is 'x\\x1b'",
+}
+
+
+def test_a_wrong_marker_is_one_sentence_of_its_test(pytester: pytest.Pytester) -> None:
+    tests = [f"@pytest.mark.headway({marker})\ndef test_{i}(): pass\n" for i, marker in enumerate(WRONG_MARKERS)]
+    pytester.makepyfile("import pytest\n" + "".join(tests) + "def test_other(): pass")
     result = run(pytester, "--headway")
-    result.assert_outcomes(errors=1, passed=1)
-    assert said in result.stdout.str()
+    result.assert_outcomes(errors=len(WRONG_MARKERS), passed=1)
+    of_each = re.split(r"_+ ERROR at setup of test_\d _+\n", result.stdout.str())[1:]
+    assert len(of_each) == len(WRONG_MARKERS)
+    for text, said in zip(of_each, WRONG_MARKERS.values(), strict=True):
+        assert said in text
 
 
 def test_a_test_without_figures_is_no_success_where_it_should_be_compared(pytester: pytest.Pytester) -> None:

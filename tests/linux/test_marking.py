@@ -22,6 +22,7 @@ from headway.linux.procfs.maps import mappings
 from headway.model import Kind
 from headway.session.measure import observe
 
+from .attached import until_it_has_worked
 from .measuring import PATIENT, check, count_of, disturbed, measure, only, rows_broken, time_in
 from .test_functions import rust
 
@@ -155,12 +156,17 @@ def test_a_running_process_is_probed_while_it_is_measured_and_no_longer(program:
     with running(program) as pid:
         before = code_of(pid, program)
         meanwhile: list[bytes] = []
+
+        def look(*_: object) -> None:
+            meanwhile.append(code_of(pid, program))
+            until_it_has_worked(pid)
+
         ledger = observe(
             Selection(pids=(pid,)),
             options=options(program, "spend"),
             prefer="bpf",
-            seconds=0.4,
-            started=lambda source, why: meanwhile.append(code_of(pid, program)),
+            seconds=0.01,
+            started=look,
         ).ledger
         check(ledger)
         assert meanwhile[0] != before

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from headway.linux.sources.profiler import Buffers, ProfileSource
 from headway.linux.sources.source import LinuxSource
 from headway.model import Frame, Profile, is_exact, violations
 from headway.session.measure import observe
+
+from .attached import until_it_has_worked
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -54,7 +57,12 @@ def of_tree(build: Build) -> Profile:
     return profile(build("tree"))
 
 
-def profile(*command: str | Path, selection: Selection | None = None, seconds: float | None = None) -> Profile:
+def profile(
+    *command: str | Path,
+    selection: Selection | None = None,
+    seconds: float | None = None,
+    started: Callable[[object, str], None] | None = None,
+) -> Profile:
     """A profile whose ledger keeps the laws, and whose sums are the ledger's."""
     sources: list[ProfileSource] = []
 
@@ -69,6 +77,7 @@ def profile(*command: str | Path, selection: Selection | None = None, seconds: f
             [str(word) for word in command],
             start=start,
             seconds=seconds,
+            started=started,
             stdout=nowhere.fileno(),
         )
     found = sources[0].profile()
@@ -211,7 +220,8 @@ def test_a_program_that_is_removed_while_it_runs_keeps_its_names(build: Build, t
 def test_running_processes_are_found_by_their_maps(build: Build) -> None:
     with subprocess.Popen([build("tree"), "-", "1000000"]) as process:
         try:
-            found = profile(selection=Selection(pids=(process.pid,)), seconds=0.5)
+            until = partial(until_it_has_worked, process.pid, 0.1)
+            found = profile(selection=Selection(pids=(process.pid,)), seconds=0.01, started=lambda *_: until())
         finally:
             process.kill()
     assert holds(stacks(found, "user"), "work", "often", "spin") > 0

@@ -15,9 +15,9 @@ from tests.compiling import Compile, script
 from tests.effort import FEW, exhaustive
 
 from headway.linux.bpf.calibration import ExercisingProcess
-from headway.linux.options import Selection
 from headway.model import Kind, Ledger, Thread
 
+from .attached import measure_attached
 from .measuring import (
     PATIENT,
     count_of,
@@ -206,8 +206,7 @@ def running(*command: str | Path) -> Iterator[int]:
 
 def test_regions_of_a_program_that_was_there_before_are_found(compile_c: Compile) -> None:
     with running(compile_c("toggle"), "60000", "ready") as pid:
-        ledger, _ = measure(selection=Selection(pids=(pid,)), seconds=0.2)
-        whole, _ = measure_intervals(0.05, selection=Selection(pids=(pid,)), duration=0.2)
+        ledger, whole = measure_attached(pid), measure_attached(pid, interval=0.02)
     for found in (ledger, whole):
         thread = only(found)
         assert all(time_in(thread, state) > 0 for state in TOGGLED)

@@ -279,7 +279,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("spinning")
     for name in ("spins", "computes"):
-        options = ["-O2", "-pthread", "-o", folder / name, BENCHMARKS / f"{name}.c", "-lm"]
+        options = ["-O2", "-pthread", "-o", str(folder / name), str(BENCHMARKS / f"{name}.c"), "-lm"]
         subprocess.run([compiler, *options], check=True)
     return folder
 

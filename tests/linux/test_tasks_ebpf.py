@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,10 @@ from tests.compiling import Compile
 from tests.effort import exhaustive
 
 from headway.commands import stat
-from headway.linux.options import MeasureOptions, Selection
+from headway.linux.options import MeasureOptions
 from headway.model import Task, Thread
 
+from .attached import measure_attached, until_it_has_worked
 from .measuring import disturbed, measure, measure_intervals, only
 from .recorded import record
 
@@ -152,9 +152,8 @@ def test_intervals_add_up_to_the_tasks_of_the_whole(compile_c: Compile) -> None:
 def test_tasks_of_a_program_that_had_them_before(compile_c: Compile) -> None:
     program = subprocess.Popen([compile_c("task_changes"), "1500000"], stdout=subprocess.DEVNULL)
     try:
-        while time.clock_gettime(~program.pid << 3 | 2) < 0.02:  # until it has worked so long
-            time.sleep(0.005)
-        ledger, _ = measure(options=TASKS, selection=Selection(pids=(program.pid,)), seconds=0.2)
+        until_it_has_worked(program.pid)
+        ledger = measure_attached(program.pid, TASKS)
     finally:
         program.kill()
         program.wait()

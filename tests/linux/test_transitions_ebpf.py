@@ -249,14 +249,17 @@ def test_who_is_woken_by_a_thread_that_is_not_measured_is_told_its_id() -> None:
     while not tids:
         time.sleep(0.001)
     waker.start()
+    ended: list[Row] = []
+    deadline = time.monotonic() + 200
     try:
-        recorded = record(selection=Selection(tids=(tids[0],)), seconds=0.3)
+        while not ended:
+            assert time.monotonic() < deadline, "it is never woken"
+            recorded = record(selection=Selection(tids=(tids[0],)), seconds=0.3)
+            ended = [r for r in waits(recorded, "wait.futex") if r.waker_tid == tids[1]]
     finally:
         over.set()
         waiter.join()
         waker.join()
-    ended = [r for r in waits(recorded, "wait.futex") if r.waker_tid == tids[1]]
-    assert ended
     assert all(r.waker == -1 and r.waker_state is None for r in ended)
 
 

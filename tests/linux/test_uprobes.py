@@ -135,7 +135,12 @@ def test_a_process_in_a_file_system_of_its_own_is_probed_in_its_own_files(
     built = subprocess.run([compiler, "-w", "-O1", "-static", "-o", root / "inside", source], capture_output=True)
     if built.returncode:
         pytest.skip("needs a static C library")
-    inside = [sys.executable, "-c", "import os, sys; os.chroot(sys.argv[1]); os.execv('/inside', ['inside'])", root]
+    inside = [
+        sys.executable,
+        "-c",
+        "import os, sys; os.chroot(sys.argv[1]); os.execv('/inside', ['inside'])",
+        str(root),
+    ]
     process = subprocess.Popen(inside, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

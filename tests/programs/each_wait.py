@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 
@@ -32,6 +33,13 @@ def main() -> None:
     lock = threading.Lock()
     lock.acquire()
 
+    def wake(end: int, pid: int) -> None:
+        os.write(end, b"x")
+
+    def sleep() -> None:
+        for _ in range(5):
+            time.sleep(0.02)
+
     def until_a_child_ends() -> None:
         child = os.fork()
         if not child:
@@ -49,10 +57,10 @@ def main() -> None:
         "net": lambda: near.recv(1),
         # A timer may run out before the thread sleeps, but not each time.
         "futex": lambda: [lock.acquire(timeout=0.02) for _ in range(5)],
-        "sleep": lambda: [time.sleep(0.02) for _ in range(5)],
+        "sleep": sleep,
     }
     wakes: dict[str, Callable[[int], object]] = {
-        **{kind: lambda _, kind=kind: os.write(pipes[kind][1], b"x") for kind in pipes},
+        **{kind: partial(wake, end) for kind, (_, end) in pipes.items()},
         "signal": lambda pid: os.kill(pid, signal.SIGUSR1),
         "net": lambda _: far.send(b"x"),
     }

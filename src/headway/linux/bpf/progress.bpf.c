@@ -214,6 +214,8 @@ int handle_sched_switch(u64 *ctx)
 			store_switch_stacks(ctx, record);
 		ORDER();
 		record->cpu = 0;
+		if (settings.publish)
+			publish_absence(number);
 		if (dead) {
 			count_interrupted(number, record->resume);
 			end_thread(p, record, number, prev, now);

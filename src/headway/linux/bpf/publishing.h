@@ -95,6 +95,16 @@ GLOBAL int publish(void)
 	return 0;
 }
 
+/* A thread leaves its processor. Nothing is told of it until a handler has seen that it is back. */
+INLINE void publish_absence(u32 number)
+{
+	struct published_thread *to = published_thread_at(number);
+	if (!to)
+		return;
+	to->kind = N_PUBLISHED; /* none that there is */
+	to->sequence++;
+}
+
 /* The thread has the id by which it knows itself. */
 NOINLINE int identify_published_thread(struct task_struct *task, u32 number)
 {

@@ -80,17 +80,17 @@ def test_intervals_follow_each_other(program: int, source: str) -> None:
 
 @pytest.mark.root
 def test_threads_that_end_between_readings_are_there() -> None:
-    ended: set[int | None] = set()
+    deadline = time.monotonic() + 200
     with headway.observe(os.getpid(), source="bpf") as seen:
         for _ in range(200):
             one = threading.Thread(target=time.sleep, args=(0,))
             one.start()
             one.join()
-            ended.add(one.native_id)
-        while ended & set(map(int, os.listdir("/proc/self/task"))):  # Python joins them a little before they end
-            time.sleep(0.002)
         ledger = seen.read()
-    assert sum(thread.end is not None for thread in ledger.threads) >= 200
+        while sum(thread.end is not None for thread in ledger.threads) < 200:  # Python joins them before they end
+            assert time.monotonic() < deadline, "threads that have been joined do not end"
+            time.sleep(0.01)
+            ledger = seen.read()
     assert ledger.losses.get("exits_lost", 0) == 0
 
 

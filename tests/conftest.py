@@ -11,7 +11,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from tests.compiling import Compile, compiler_in
+from tests.compiling import Compile, compiler_in, folder_of_run
 from tests.effort import EXAMPLES
 from tests.levels import kill_at_timeout, mark_level, may_have_unit_tests
 
@@ -96,6 +96,12 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> Generator[N
 
 
 @pytest.fixture(scope="session")
-def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for what all processes of a test run share (tests/compiling.py)."""
+    return folder_of_run(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def compile_c(shared_folder: Path) -> Compile:
     """Compile a C program of ``tests/programs/``: ``compile_c(name)`` returns the path of the executable."""
-    return compiler_in(tmp_path_factory.mktemp("programs"))
+    return compiler_in(shared_folder)

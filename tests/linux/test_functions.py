@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiling import PROGRAMS, Compile
+from tests.compiling import PROGRAMS, Compile, built_once, compiler
 
 from headway.binary.elf import ElfFile
 from headway.errors import SelectionError
@@ -26,15 +26,12 @@ pytestmark = pytest.mark.kernel
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a program and the library beside it that it is linked with."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("built")
     shared = ["-shared", "-fPIC", "-Wl,-soname,libjson.so.1", "-o", str(folder / "libjson-1.2.so")]
-    subprocess.run([compiler, "-O1", *shared, PROGRAMS / "json_library.c"], check=True)
+    subprocess.run([compiler(), "-O1", *shared, PROGRAMS / "json_library.c"], check=True)
     (folder / "libjson.so.1").symlink_to("libjson-1.2.so")
     found = ["-Wl,-rpath,$ORIGIN", "-o", str(folder / "prog"), str(PROGRAMS / "json_user.c")]
-    subprocess.run([compiler, "-O1", *found, folder / "libjson-1.2.so"], check=True)
+    subprocess.run([compiler(), "-O1", *found, folder / "libjson-1.2.so"], check=True)
     return folder
 
 
@@ -229,14 +226,9 @@ def test_a_pattern_that_fits_too_much_is_refused(built: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def drawing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def drawing(shared_folder: Path) -> Path:
     """A C++ program with overloads, templates, a switch, tail calls and functions that throw."""
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("needs a C++ compiler")
-    program = tmp_path_factory.mktemp("drawing") / "drawing"
-    subprocess.run([compiler, "-O2", "-o", program, PROGRAMS / "drawing.cc"], check=True)
-    return program
+    return built_once(shared_folder, [compiler("c++"), "-O2", PROGRAMS / "drawing.cc"], "drawing")
 
 
 def names(found: Iterable[Probe]) -> set[str]:
@@ -317,16 +309,14 @@ def test_a_function_of_rust_is_found_by_its_name(tmp_path: Path) -> None:
 
 
 def rust(folder: Path) -> Path:
-    compiler = shutil.which("rustc")
-    if compiler is None:
-        pytest.skip("needs rustc")
-    if subprocess.run([compiler, "--version"], capture_output=True, check=False).returncode:
+    rustc = compiler("rustc")
+    if subprocess.run([rustc, "--version"], capture_output=True, check=False).returncode:
         pytest.skip("needs rustc, which is there and does not work")
     program = folder / "drawing"
     options = ["-O", "--edition", "2021", "-C", "symbol-mangling-version=legacy", "-Z", "unstable-options"]
     source = str(PROGRAMS / "drawing.rs")
     for chosen in (options[:3], options):
-        done = subprocess.run([compiler, *chosen, "-o", program, source], capture_output=True, text=True, check=False)
+        done = subprocess.run([rustc, *chosen, "-o", program, source], capture_output=True, text=True, check=False)
         if not done.returncode and b"17h" in program.read_bytes():
             return program
     pytest.skip(f"this rustc does not mangle names as headway reads them: {done.stderr[:200]}")

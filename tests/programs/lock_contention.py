@@ -1,5 +1,6 @@
 import threading
-import time
+
+from until import until_asleep, until_seen
 
 lock = threading.Lock()
 lock.acquire()
@@ -12,6 +13,8 @@ def take() -> None:
 
 thread = threading.Thread(target=take)
 thread.start()
-time.sleep(0.5)
+assert thread.native_id is not None
+until_asleep(thread.native_id)
+until_seen()
 lock.release()
 thread.join()

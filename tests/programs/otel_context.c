@@ -20,7 +20,7 @@ int main(int n, char **arguments) {
     (void)n, (void)arguments;
     static const char *const keys[] = {"user_id", "http.route", 0};
 #ifdef LATE
-    usleep(200000);
+    until_seen();
     void *library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
     if (!library) return puts(dlerror()), 3;
     attach_late = __extension__(void (*)(struct context *))dlsym(library, "attach");
@@ -34,7 +34,7 @@ int main(int n, char **arguments) {
     set_context(&of_thread, 79, 0x3333);
     set_context(&of_child, 80, 0x4444);
     attach(0);
-    usleep(700000); /* until an observer has found the variable */
+    until_seen();
     long first = 0, second = 0, none = 0, elsewhere = 0;
     long in_first = 0, in_second = 0;
     for (int i = 0; i < 100; i++) {

@@ -25,7 +25,7 @@ int main(int n, char **arguments) {
     } else if (!strcmp(how, "schema")) { }
     else return 2;
     publish(strcmp(how, "schema") ? "tls_v1" : "something_else_v9", keys);
-    usleep(700000);
+    until_seen();
     for (int i = 0; i < 50; i++) {
         work_in(other, 200000);
         work_in(&good, 200000);

@@ -6,7 +6,7 @@ int main(int n, char **arguments) {
     FILE *file = fopen(arguments[n - 1], "rb");
     if (!file) return 2;
     publish("tls_v1", keys);
-    usleep(700000);
+    until_seen();
     uint16_t size;
     uint8_t attributes[1024];
     for (uint64_t span = 1; fread(&size, 2, 1, file) == 1 && fread(attributes, 1024, 1, file) == 1; span++) {

@@ -1,5 +1,6 @@
 /* A writer of OpenTelemetry's contexts, as OTEP 4947 and OTEP 4719 tell writers to do it. */
 #define _GNU_SOURCE
+#include "until_seen.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.compiling import Compile
+import subprocess
+from contextlib import closing
+from pathlib import Path
 
-from headway.linux.bpf.durations import HISTOGRAMS
+import pytest
+from tests.compiling import Compile, script
+from tests.effort import FEW
+
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource, programs
@@ -25,7 +29,16 @@ from headway.model import (
 )
 from headway.recording.durations import DurationsOfRows
 
-from .measuring import measure, measure_intervals, only, python
+from .measuring import (
+    PATIENT,
+    measure,
+    measure_intervals,
+    only,
+    python,
+    rows_broken,
+    say_when_looked,
+    until_ended,
+)
 from .recorded import record
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
@@ -34,7 +47,7 @@ KEPT = MeasureOptions(durations=1)
 MS = 1_000_000
 FAULTS = {"kernel.fault", "kernel.fault.minor", "kernel.fault.major"}  # one may turn out to be another: docs/model.md
 SUMMED = ("irq", "softirq")  # of interrupts that one handler was late for, only the sum is known
-PIPES = ("sh", "-c", "for n in 1 2 3 4 5 6; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null")
+PIPES = ("sh", "-c", "for n in 1 2 3; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null")
 
 
 def of(thread: Thread, state: str) -> Durations:
@@ -71,24 +84,23 @@ def test_every_occurrence_has_a_duration(compile_c: Compile) -> None:
     thread = only(ledger)
     calls = of(thread, "kernel.getppid")
     assert calls.placed == calls.count == 50000
-    limit = calls.at_most(0.5)
-    assert limit is not None
-    assert limit < 1 * MS
+    assert calls.at_most(0.5) is not None
 
 
-@pytest.mark.parametrize("parts", [1, 8])
+@pytest.mark.parametrize("parts", [8] if FEW else [1, 8])
 def test_sleeps_are_in_the_buckets_of_their_lengths(parts: int) -> None:
-    code = "import time\nfor n in range(30): time.sleep(0.003)\nfor n in range(3): time.sleep(0.1)"
+    code = "import time\nfor n in range(20): time.sleep(0.004)\nfor n in range(3): time.sleep(0.04)"
     ledger, _ = measure(*python(code), options=MeasureOptions(durations=parts))
     placed_all(ledger)
     sleeps = of(only(ledger), "wait.sleep")
-    assert sleeps.placed == 33
-    assert all(bucket >= bucket_of(3 * MS, parts) for bucket, _ in sleeps.buckets)
-    assert sum(n for bucket, n in sleeps.buckets if bucket >= bucket_of(100 * MS, parts)) >= 3
+    assert sleeps.placed == 23
+    # The timer starts a little before the thread leaves its processor: half of the time is more than that.
+    assert all(bucket >= bucket_of(2 * MS, parts) for bucket, _ in sleeps.buckets)
+    assert sum(n for bucket, n in sleeps.buckets if bucket >= bucket_of(20 * MS, parts)) >= 3
     longest = sleeps.longest
     assert longest is not None
     assert longest.ended is not None
-    assert 100 * MS <= longest.time <= only(ledger).states["wait.sleep"].time
+    assert 20 * MS <= longest.time <= only(ledger).states["wait.sleep"].time
     assert ledger.window.start + longest.time <= longest.ended <= ledger.window.end
     ready = of(only(ledger), "ready")
     assert ready.placed == count_of_durations(only(ledger).states, "ready")
@@ -116,23 +128,34 @@ def _above(bucket: int) -> int:
     return (limit_of(bucket - 1, 8) or 0) if bucket else 0
 
 
-def test_threads_that_come_and_go_have_their_own_and_give_them_back(compile_c: Compile) -> None:
-    # They need more histograms than there are, but not so many more that a reader that comes late would lose some.
-    ledger, _ = measure(compile_c("threads"), "11000", options=KEPT)
-    assert len(ledger.threads) == 11001
-    assert sum(len(thread.durations or {}) for thread in ledger.threads) > HISTOGRAMS
-    placed_all(ledger)
+def test_threads_that_come_and_go_have_their_own_and_give_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need more histograms than there are, one after the other."""
+    most = 200
+    monkeypatch.setattr(programs, "_max_histograms", lambda options: most)
+    needed = 0
+    with (
+        subprocess.Popen(script("batches_of_threads"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program,
+        closing(BpfSource(Selection(pids=(program.pid,)), KEPT, intervals=True)) as source,
+    ):
+        source.begin()
+        try:
+            while needed <= 2 * most:
+                for thread in until_ended(source, program):
+                    assert thread.durations
+                    assert not [d for s, d in thread.durations.items() if d.unplaced and not s.startswith(SUMMED)]
+                    needed += len(thread.durations)
+        finally:
+            program.kill()
 
 
 def test_intervals_add_up_to_the_whole_and_what_goes_on_counts_once() -> None:
     code = (
         "import threading, time\n"
         "def sleep(n, s):\n for _ in range(n): time.sleep(s)\n"
-        "threads = [threading.Thread(target=sleep, args=a) for a in ((400, 0.001), (4, 0.1), (1, 0.4))]\n"
+        "threads = [threading.Thread(target=sleep, args=a) for a in ((50, 0.002), (3, 0.04), (1, 0.15))]\n"
         "[t.start() for t in threads]; [t.join() for t in threads]"
     )
     whole, parts = measure_intervals(0.05, *python(code), options=KEPT)
-    assert len(parts) > 4
     placed_all(whole, merged=True)
     for part in parts:
         for thread in part.threads:
@@ -141,34 +164,38 @@ def test_intervals_add_up_to_the_whole_and_what_goes_on_counts_once() -> None:
                 assert durations.unplaced == 0 or state.startswith(SUMMED), (state, durations)
                 assert all(n > 0 for _, n in durations.buckets)
     names = sorted(of(thread, "wait.sleep").placed for thread in whole.threads if "wait.sleep" in thread.states)
-    assert names == [1, 4, 400]
+    assert names == [1, 3, 50]
 
 
-def test_a_wait_that_does_not_end_is_under_way() -> None:
-    whole, parts = measure_intervals(0.1, *python("import time; time.sleep(0.5)"), options=KEPT)
-    opened = [of(only(part), "wait.sleep").open for part in parts if "wait.sleep" in (only(part).durations or {})]
+def test_a_wait_that_does_not_end_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread waits for a lock until two intervals have ended."""
+    say_when_looked(monkeypatch, tmp_path, BpfSource, "interval")
+    _, parts = measure_intervals(0.02, *script("lock_contention"), options=KEPT)
+    waits = [
+        thread.durations["wait.futex"]
+        for part in parts
+        for thread in part.threads
+        if thread.tid != thread.pid and thread.durations and "wait.futex" in thread.durations
+    ]
+    opened = [wait.open for wait in waits]
     assert sum(opened) == 0
     assert 1 in opened
     assert -1 in opened
-    first = next(part for part in parts if "wait.sleep" in (only(part).durations or {}))
-    longest = of(only(first), "wait.sleep").longest
-    assert longest is not None
-    assert longest.under_way
-    assert of(only(whole), "wait.sleep").placed == 1
+    assert any(wait.longest is not None and wait.longest.under_way for wait in waits)
 
 
 def test_polling_takes_back_what_it_turns_out_to_be() -> None:
     code = (
         "import os, time\nr, w = os.pipe(); os.set_blocking(r, False)\n"
-        "end = time.monotonic() + 0.2\n"
-        "while time.monotonic() < end:\n"
+        "for _ in range(20_000):\n"
         " try: os.read(r, 1)\n except BlockingIOError: pass\n"
         "time.sleep(0.01)\n"
     )
-    ledger, _ = measure(*python(code), options=KEPT)
+    ledger, _ = measure(*python(code), options=MeasureOptions(durations=1, checks=PATIENT.checks))
     placed_all(ledger, "poll", "user", "kernel.read")
     polls = of(only(ledger), "poll.read.pipe")
-    assert polls.placed > 100
+    assert 20_000 - rows_broken(only(ledger)) <= polls.placed + polls.unplaced <= 20_000
+    assert polls.placed > 0
     for state in ("user", "kernel.read", "poll.read.pipe"):
         assert of(only(ledger), state).unplaced >= 0
     assert ledger.losses["durations_of_unknown_buckets"] == 0
@@ -191,7 +218,7 @@ def test_without_the_option_there_are_none() -> None:
     assert "durations" not in ledger.reasons
 
 
-@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("parts", [4] if FEW else [1, 4])
 def test_the_rows_of_a_recording_have_the_same_durations(parts: int) -> None:
     recorded = record(*PIPES, options=MeasureOptions(durations=parts))
     window, seen = recorded.ledger.window, recorded.threads

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from tests.compiling import Compile, script
+from tests.effort import FEW
 
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.bpf import libbpf, loading
@@ -27,7 +28,7 @@ from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
-from headway.model import Ledger, Quality, merge, violations
+from headway.model import READY_PARTS, Ledger, Quality, merge, violations
 from headway.session.child import SuspendedChild
 from headway.session.measure import observe
 
@@ -158,15 +159,17 @@ def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile
 
 
 @root
-def test_five_thousand_threads_alive_at_once_are_all_measured(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("threads_at_once"), "5000")
-    assert len(ledger.threads) == 5001
+def test_thousands_of_threads_alive_at_once_are_all_measured(compile_c: Compile) -> None:
+    number = 1000 if FEW else 5000
+    ledger, _ = measure(compile_c("threads_at_once"), str(number))
+    assert len(ledger.threads) == number + 1
 
 
 @root
 def test_processes_that_fork_processes_are_all_there(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("bomb"))
-    assert len(ledger.threads) == 1 + 4 + 16 + 64 + 256 + 1024
+    depth = 3 if FEW else 4
+    ledger, _ = measure(compile_c("bomb"), str(depth))
+    assert len(ledger.threads) == sum(4**generation for generation in range(depth + 2))
     assert all(thread.end is not None for thread in ledger.threads)
 
 
@@ -175,7 +178,7 @@ def test_processes_that_fork_processes_are_all_there(compile_c: Compile) -> None
 def test_states_beyond_a_threads_cells_share_one_and_nothing_is_lost_of_the_time(compile_c: Compile) -> None:
     ledger, _ = measure(compile_c("many_calls"), allowed=["states_sharing_a_cell"])
     thread = only(ledger)
-    assert len(thread.states) <= 128 + 1  # the observer's part is no cell
+    assert len(thread.states.keys() - {"overhead", "stolen", *READY_PARTS}) <= 128, "those are no cells of their own"
     assert ledger.losses["states_sharing_a_cell"] > 0
     count = sum(cell.count or 0 for state, cell in thread.states.items() if state.startswith(("kernel.", "unknown")))
     assert count >= 3 * (80 + 41) + 1000
@@ -257,12 +260,10 @@ def test_a_cgroup_with_what_is_in_it_below_it_and_comes_to_it() -> None:
             source = BpfSource(Selection(cgroup=str(folder)))
             try:
                 source.begin()
-                time.sleep(0.1)
                 (folder / "cgroup.procs").write_text(str(later.pid))
                 born = subprocess.run(
                     ["sh", "-c", f"echo $$ > {folder}/inner/cgroup.procs; /bin/true; echo $$"], capture_output=True
                 )
-                time.sleep(0.1)
                 ledger = source.end()
             finally:
                 source.close()
@@ -282,7 +283,7 @@ def test_a_cgroup_with_what_is_in_it_below_it_and_comes_to_it() -> None:
 def test_a_cgroup_is_found_from_a_cgroup_namespace() -> None:
     code = (
         "import sys; from headway.session.measure import observe; from headway.linux.options import Selection\n"
-        "ledger = observe(Selection(cgroup=sys.argv[1]), prefer='bpf', seconds=0.2).ledger\n"
+        "ledger = observe(Selection(cgroup=sys.argv[1]), prefer='bpf', seconds=0.05).ledger\n"
         "print([thread.name for thread in ledger.threads])"
     )
     with a_cgroup("namespace") as folder:
@@ -291,7 +292,7 @@ def test_a_cgroup_is_found_from_a_cgroup_namespace() -> None:
             'set -e; t=$(mktemp -d); mount -t cgroup2 none "$t"; sleep 60 & echo $! > "$t/inner/cgroup.procs"; '
             f'"$0" -c "$1" "$t/inner"; kill $!; umount "$t"; rmdir "$t"\' "$0" "$1"'
         )
-        done = subprocess.run(["sh", "-c", script, sys.executable, code], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["sh", "-c", script, sys.executable, code], capture_output=True, text=True)
     if "['sleep']" not in done.stdout and ("unshare" in done.stderr or "mount" in done.stderr):
         pytest.skip(f"no cgroup namespace can be made: {done.stderr.strip()}")
     assert done.stdout == "['sleep']\n", done.stderr
@@ -319,13 +320,14 @@ def test_threads_that_take_the_name_while_measuring_are_measured_from_then_on() 
     assert thread.name == "headway-other", "one that is measured stays so"
     assert thread.start > ledger.window.start
     assert thread.states["wait.sleep"].time > 0
-    assert thread.span >= 200_000_000, "it sleeps so long with the name"
+    assert thread.span >= 50_000_000, "it sleeps so long with the name"
     assert violations(ledger) == []
 
 
 @root
 def test_threads_that_end_while_nobody_looks_are_not_lost() -> None:
-    held = SuspendedChild(["sh", "-c", "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done"])
+    number = 100 if FEW else 300
+    held = SuspendedChild(["sh", "-c", f"i=0; while [ $i -lt {number} ]; do /bin/true; i=$((i+1)); done"])
     source = BpfSource(Selection(command=held.pid))
     try:
         source.begin()
@@ -334,7 +336,7 @@ def test_threads_that_end_while_nobody_looks_are_not_lost() -> None:
         ledger = source.end()
     finally:
         source.close()
-    assert len(ledger.threads) == 301
+    assert len(ledger.threads) == number + 1
     check(ledger)
 
 
@@ -375,9 +377,9 @@ def load() -> Iterator[None]:
 def test_everything_in_short_intervals_under_load() -> None:
     ledgers: list[Ledger] = []
     with load():
-        last = observe(Selection(everything=True), prefer="bpf", interval=0.05, seconds=10, each=ledgers.append).ledger
-    ledgers.append(last)
-    assert len(ledgers) > 1
+        seconds = 1 if FEW else 10
+        done = observe(Selection(everything=True), prefer="bpf", interval=0.05, seconds=seconds, each=ledgers.append)
+    ledgers.append(done.ledger)
     for ledger in ledgers:
         check(ledger, "switches_unseen", "threads_without_kernel_memory")
     for before, after in itertools.pairwise(ledgers):
@@ -400,7 +402,7 @@ def test_everything_in_short_intervals_under_load() -> None:
 @root
 def test_processors_and_threads_tell_the_same_story_under_load() -> None:
     with load():
-        ledger = observe(Selection(everything=True), prefer="bpf", seconds=2).ledger
+        ledger = observe(Selection(everything=True), prefer="bpf", seconds=0.5 if FEW else 2).ledger
     # A thread that the kernel had no memory for at its birth is counted, and is not among the threads then.
     allowed = ("switches_unseen", "threads_without_kernel_memory")
     check(ledger, *allowed)

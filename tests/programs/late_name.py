@@ -9,7 +9,7 @@ def name(text: str) -> None:
 print(flush=True)
 input()
 name("headway-late")
-time.sleep(0.2)
+time.sleep(0.05)
 name("headway-other")
 print(flush=True)
 time.sleep(60)

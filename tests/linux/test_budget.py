@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import FEW
 
 from headway.linux.levels import Level
 from headway.linux.sources.ebpf.budget import (
@@ -269,7 +270,8 @@ def saving(price: float, part: float) -> float:
 
 SECONDS_A_CHANGE = st.floats(0, 8)
 """The price of a change, in seconds of the budget."""
-STEADY = settings(max_examples=25)
+STEADY = settings(max_examples=4 if FEW else 25)
+"""Of minutes of a machine, period by period."""
 
 
 @STEADY

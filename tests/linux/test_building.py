@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from headway.linux.bpf.compile import compile_bpf
 from headway.linux.syscalls import list_calls
 
+from .bpf_building import HEAD
+
 pytestmark = pytest.mark.end_to_end
 
 ZIG = importlib.util.find_spec("ziglang") is not None
@@ -89,15 +91,20 @@ def test_a_cross_compiler_gives_the_calls_of_its_target(tmp_path: Path) -> None:
     assert [x86.COMPAT[number] for number in (0, 3, 5, 240)] == ["restart_syscall", "read", "open", "futex"]
 
 
+SMALL = HEAD + 'SEC("iter/task") int program(void *ctx) { return CALL_IN_PROGRESS((struct pt_regs *)ctx) > 7; }'
+
+
 @needs_zig
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["small", "whole"])
 @pytest.mark.parametrize(
     ("machine", "own", "other"), [("x86_64", b"orig_ax", b"syscallno"), ("aarch64", b"syscallno", b"orig_ax")]
 )
 def test_the_ebpf_object_is_compiled_for_the_architecture_that_will_load_it(
-    tmp_path: Path, machine: str, own: bytes, other: bytes
+    tmp_path: Path, machine: str, own: bytes, other: bytes, whole: bool
 ) -> None:
-    target = tmp_path / "progress.bpf.o"
-    compile_bpf(EBPF, target, tmp_path / "cache", machine, "zig")
+    source, target = tmp_path / "small.bpf.c", tmp_path / "made.bpf.o"
+    source.write_text(SMALL)
+    compile_bpf(EBPF if whole else source, target, tmp_path / "cache", machine, "zig")
     image = target.read_bytes()
     assert image[:4] == b"\x7fELF"
     assert int.from_bytes(image[18:20], "little") == 247  # EM_BPF

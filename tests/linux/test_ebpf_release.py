@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
+from tests.effort import FEW
 
 from headway.errors import HeadwayError
 from headway.linux.bpf.calibration import ExercisingProcess
@@ -93,7 +94,7 @@ def calls() -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", STEPS[3::3] if FEW else STEPS)
 def test_a_step_of_libbpf_that_fails_the_last_time_leaves_nothing(
     calls: Counter[str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -116,7 +117,7 @@ def test_a_step_of_libbpf_that_fails_the_last_time_leaves_nothing(
     assert held() == before
 
 
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("which", [1] if FEW else range(4))
 def test_an_interrupt_while_costs_are_found_leaves_nothing(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
     exercise, left = ExercisingProcess.exercise, which
 

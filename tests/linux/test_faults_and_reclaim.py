@@ -71,8 +71,9 @@ def test_a_thread_that_must_free_memory_is_in_reclaim(small_group: Path, tmp_pat
     skip_if_in_memory(tmp_path)
     big = tmp_path / "big"
     with big.open("wb") as file:
-        for _ in range(96):
-            file.write(os.urandom(1 << 20))
+        megabyte = os.urandom(1 << 20)
+        for _ in range(64):
+            file.write(megabyte)
         file.flush()
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -83,15 +84,15 @@ def test_a_thread_that_must_free_memory_is_in_reclaim(small_group: Path, tmp_pat
     )
     ledger, _ = measure(*python(code))
     thread = max(ledger.threads, key=lambda found: time_in(found, "kernel.read"))
-    assert count_of(thread, "kernel.reclaim") >= 10, "96 MiB of pages through a group of 24 MiB"
+    assert count_of(thread, "kernel.reclaim") >= 10, "64 MiB of pages through a group of 24 MiB"
     assert time_in(thread, "kernel.reclaim") > 0
-    assert count_of(thread, "kernel.read") >= 97, "reclaim is a part of the call, which goes on after it"
+    assert count_of(thread, "kernel.read") >= 65, "reclaim is a part of the call, which goes on after it"
 
 
 def test_a_thread_that_waits_for_pages_to_be_written_back_waits_in_reclaim(small_group: Path, tmp_path: Path) -> None:
     """Only dirty pages of a file can be freed: reclaim has to wait until the disk has written some."""
     skip_if_in_memory(tmp_path)
-    size = 192 << 20
+    size = 96 << 20
     code = (
         "import mmap\n"
         f"open({str(small_group / 'cgroup.procs')!r}, 'w').write('0')\n"
@@ -102,7 +103,7 @@ def test_a_thread_that_waits_for_pages_to_be_written_back_waits_in_reclaim(small
     )
     ledger, _ = measure(*python(code))
     thread = max(ledger.threads, key=lambda found: time_in(found, "kernel.reclaim"))
-    assert count_of(thread, "kernel.reclaim") >= 10, "192 MiB of dirty pages through a group of 24 MiB"
+    assert count_of(thread, "kernel.reclaim") >= 10, "96 MiB of dirty pages through a group of 24 MiB"
     if not count_of(thread, "wait.reclaim"):
         pytest.skip("the disk wrote so fast that nothing waited for it")
     assert time_in(thread, "wait.reclaim") > 0

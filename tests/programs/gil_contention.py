@@ -1,7 +1,7 @@
 import threading
 import time
 
-from until import until_seen
+from until import until_seen  # type: ignore[import-not-found]
 
 rounds = [0, 0, 0]
 handed_over = [0, 0, 0]

@@ -1,6 +1,6 @@
 import threading
 
-from until import until_asleep, until_seen
+from until import until_asleep, until_seen  # type: ignore[import-not-found]
 
 lock = threading.Lock()
 lock.acquire()

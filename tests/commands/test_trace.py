@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests import command_line
 from tests.perfetto import read_back
 from tests.trace import etmv4
 from tests.trace.elves import END, LINE_7, at, elf, unit
@@ -24,14 +25,7 @@ from headway.trace.decode import Capture
 
 
 def headway(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    run = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
-    return subprocess.run(
-        [sys.executable, "-c", run, "trace", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return command_line.headway("trace", *arguments)
 
 
 def rows(text: str) -> list[dict[str, str]]:

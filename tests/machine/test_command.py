@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests import command_line
 from tests.compiling import script
 from tests.machine.elves import RAM, WFI, Elf, jump
 from tests.machine.examples import EXAMPLES
@@ -27,15 +28,7 @@ PROGRAM = program(*switch(0), *loop(500), *send(TEXT), *loop(3000), *leave(3))
 
 
 def headway(*argv: str | Path, input: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-c", "from headway.commands import main; main()", "machine", *argv],
-        input=input,
-        capture_output=True,
-        timeout=120,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "80"},
-        check=False,
-    )
+    return command_line.headway_bytes("machine", *argv, input=input, cwd=cwd)
 
 
 @pytest.fixture

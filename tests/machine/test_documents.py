@@ -6,11 +6,10 @@ import doctest
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.command_line import headway_bytes
 
 from headway import Machine
 
@@ -39,13 +38,7 @@ def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
         argv = shlex.split(line)
         target = argv[argv.index(">") + 1] if ">" in argv else None
         argv = argv[1 : argv.index(">")] if ">" in argv else argv[1:]
-        done = subprocess.run(
-            [sys.executable, "-c", "from headway.commands import main; main()", *argv],
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        done = headway_bytes(*argv, cwd=tmp_path)
         assert done.returncode == 0, (line, done.stderr)
         if target is not None:
             (tmp_path / target).write_bytes(done.stdout)

@@ -6,14 +6,12 @@ import csv
 import gzip
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tests import command_line
 from tests.machine.examples import MAX_CYCLES, config_of, program
 
 import headway
@@ -30,16 +28,8 @@ TIME = re.compile(r"\d ?(ns|µs|us|ms|s)\b")
 
 def run(*argv: str | Path, status: int = 0) -> str:
     """What a command prints, of both streams."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from headway.commands import main; main()", *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "80"},
-        check=False,
-    )
-    text = done.stdout.decode()
+    done = command_line.headway(*argv)
+    text = done.stdout + done.stderr
     assert done.returncode == status, text
     return text
 
@@ -175,22 +165,8 @@ def test_a_run_that_ends_with_an_error_leaves_what_was_recorded(tmp_path: Path) 
 
 
 def test_json_on_standard_error_is_not_mixed_with_what_was_recorded(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from headway.commands import main; main()",
-            "machine",
-            "run",
-            NAME,
-            "--json",
-            "-o",
-            "x.hw",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-    )
+    done = command_line.headway("machine", "run", NAME, "--json", "-o", "x.hw", cwd=tmp_path)
+    assert done.returncode == 0
     assert json.loads(done.stderr)["window"]["end"] == 1_192_993
     assert (tmp_path / "x.hw").is_dir()
 

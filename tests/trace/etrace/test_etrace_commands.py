@@ -5,26 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.command_line import headway as run
 from tests.trace.etrace import encoding
 from tests.trace.etrace.encoding import packet
 from tests.trace.etrace.test_etrace_packets import NOP, RV64, branch
 
 pytestmark = pytest.mark.end_to_end
-
-
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from headway.commands import main; main()", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

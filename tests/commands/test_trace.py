@@ -182,7 +182,7 @@ def test_rows_that_cannot_be_written_are_one_sentence(tmp_path: Path, style: str
     run = "import sys; from headway.commands import main; main()"
     arguments = [sys.executable, "-c", run, "trace", "decode", str(write(tmp_path)), "--format", style]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 125
     assert done.stderr == (
         "headway: the rows cannot be written to standard output (No space left on device): "
@@ -193,7 +193,7 @@ def test_rows_that_cannot_be_written_are_one_sentence(tmp_path: Path, style: str
 def test_rows_for_a_standard_output_that_is_closed_are_one_sentence(tmp_path: Path) -> None:
     run = "import sys; from headway.commands import main; main()"
     script = f'exec "{sys.executable}" -c "{run}" trace decode "{write(tmp_path)}" >&-'
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 125
     assert done.stderr == (
         "headway: the rows cannot be written to standard output (Bad file descriptor): redirect it to another place\n"

@@ -22,7 +22,7 @@ __all__ = ["Finding", "Result", "run", "run_together"]
 HANGS = 10.0
 """Seconds of processor time after which the reading of one input is held to hang; the sanitizers make it slow, too."""
 STUCK = 300.0
-"""Seconds after which it is held to wait for something that does not come. Other work may take the processors."""
+"""Seconds of sleep after which it is held to wait for what does not come. Who waits for a processor does not sleep."""
 _LOOK = 0.2
 _REPORT = 8000
 _MOST = 50
@@ -141,20 +141,23 @@ def _watch(child: subprocess.Popen[bytes], progress: Path, hangs: float, stuck: 
             child.wait(_LOOK)
         targets = [(number, done) for number, done, *_ in PROGRESS.iter_unpack(progress.read_bytes())]
         now = next((number for number, done in targets if not done), targets[-1][0])
+        state, taken = _state(child.pid)
         if now != at or now < 0:
-            at, since, spent = now, time.monotonic(), _processor_time(child.pid)
-        elif _processor_time(child.pid) - spent > hangs or time.monotonic() - since > stuck:
+            at, since, spent = now, time.monotonic(), taken
+        elif state != "S":
+            since = time.monotonic()
+        if taken - spent > hangs or time.monotonic() - since > stuck:
             return True
     return False
 
 
-def _processor_time(pid: int) -> float:
-    """Return the seconds of processor time that a process has taken; 0 if it is gone."""
+def _state(pid: int) -> tuple[str, float]:
+    """Return the state of a process (proc_pid_stat(5)) and the seconds of processor time that it has taken."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return "X", 0.0
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _ending(status: int, text: str) -> str:

@@ -241,7 +241,7 @@ def test_an_interrupt_ends_the_run_and_not_the_report(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.read(1) == b"x"  # it runs
     process.send_signal(signal.SIGINT)
-    _, report = process.communicate(timeout=60)
+    _, report = process.communicate()
     assert process.returncode == 130
     assert report.startswith(b"thread ")
 
@@ -259,7 +259,7 @@ def test_an_interrupt_ends_a_run_that_waits_for_its_input(tmp_path: Path) -> Non
     assert process.stdout.read(1) == b"x"
     wait_until_it_sleeps(process.pid)
     process.send_signal(signal.SIGINT)
-    _, report = process.communicate(timeout=60)
+    _, report = process.communicate()
     assert process.returncode == 130
     assert report.startswith(b"thread ")
 

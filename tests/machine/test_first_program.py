@@ -18,6 +18,8 @@ from headway.machine.machine import Machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "first-machine-program.md"
 REST = "…"
+pytestmark = pytest.mark.exhaustive  # it needs a RISC-V compiler
+
 EXACTLY = "12.2.0"
 """The version of gcc that the page's figures are of."""
 

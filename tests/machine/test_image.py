@@ -166,7 +166,7 @@ def test_a_pipe_that_nobody_writes_to_holds_nobody(tmp_path: Path) -> None:
         MachineImage.load(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize("most", [1000, pytest.param(1 << 20, marks=pytest.mark.end_to_end)])
+@pytest.mark.parametrize("most", [1000, pytest.param(1 << 20, marks=[pytest.mark.end_to_end, pytest.mark.exhaustive])])
 def test_so_many_symbols_are_read_and_more_are_refused(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if most != 1 << 20:
         monkeypatch.setattr(machine_image, "_MAX_SYMBOLS", most)

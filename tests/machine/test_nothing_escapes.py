@@ -43,6 +43,7 @@ def test_code_that_the_copying_unit_has_written_over_is_not_run_any_more() -> No
 
 
 @pytest.mark.end_to_end
+@pytest.mark.exhaustive  # as many threads as there can be
 def test_a_program_that_makes_threads_without_end_does_not_fill_the_hosts_memory() -> None:
     again = (csrw(0x7C3, A0), csrw(0x7C4, A1), csrw(0x7C3, ZERO), jump(-12))
     result = run(program(*li(A0, BLOCKS), *li(A1, 31), *again), threads=1, max_cycles=2_600_000)

@@ -27,11 +27,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", names())
 def test_the_same_compiler_gives_the_same_bytes(built: Path, name: str) -> None:
     assert (built / f"{name}.elf").read_bytes() == (EXAMPLES / f"{name}.elf").read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_kept_that_has_no_source(built: Path) -> None:
     assert sorted(path.stem for path in built.glob("*.elf")) == names()
 

@@ -16,6 +16,8 @@ from headway.rtl.core import barrel, computer, devices, instructions
 
 SOURCE = Path(__file__).parents[2] / "src/headway/machine/architecture.pxd"
 
+pytestmark = pytest.mark.exhaustive  # only make test-all has Amaranth
+
 
 def of_the_machine(kind: str) -> dict[str, int]:
     """The constants of one kind in the machine's source."""

@@ -49,7 +49,7 @@ _ASKED, _DONE, _FIRST, _ALL, _WORDS = range(5)
 the numbers of words, and the words."""
 _OFTEN = tuple(at for name, (at, _) in LAYOUT.fields_of("headway_arena").items() if name != "names")
 """Offsets of the arena's fields but the names."""
-_LONGEST_WAIT = 20.0
+_LONGEST_WAIT = 200.0
 
 
 class RegionsTarget(Target):

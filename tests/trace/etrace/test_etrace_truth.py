@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import FEW
 from tests.machine.elves import csrw, jump, li
 from tests.machine.examples import SHAPES, Shape, names
 from tests.machine.programs import program
@@ -26,9 +27,13 @@ modes = st.fixed_dictionaries({**{name: st.booleans() for name in OPTIONS}, "cyc
 BASELINE = dict.fromkeys(OPTIONS, False)
 
 
+SOME = 20_000 if FEW else 60_000
+"""How many cycles of each example are followed."""
+
+
 @cache
-def traced(name: str, shape: Shape, **trace: Any) -> EtraceRun:
-    return run_example(name, shape, 60_000, **trace)
+def traced(name: str, shape: Shape, cycles: int = 60_000, **trace: Any) -> EtraceRun:
+    return run_example(name, shape, cycles, **trace)
 
 
 def check(ran: EtraceRun) -> None:
@@ -42,12 +47,12 @@ def check(ran: EtraceRun) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", names())
 def test_what_every_hart_retired_is_decoded(name: str, shape: Shape) -> None:
-    check(traced(name, shape))
+    check(traced(name, shape, SOME))
 
 
 @pytest.mark.parametrize("name", names())
 def test_an_encoder_without_optional_modes_tells_the_same(name: str) -> None:
-    check(traced(name, (1, 1, "strict"), **BASELINE))
+    check(traced(name, (1, 1, "strict"), SOME, **BASELINE))
 
 
 @given(seed=st.integers(0, 1 << 32), mode=modes, sync=st.integers(64, 2048))

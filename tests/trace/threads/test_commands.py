@@ -59,11 +59,12 @@ def test_decode_prints_every_instruction_with_its_cycle(recorded: Path, truth: R
             assert int(after["cycle"]) - int(before["cycle"]) == int(after["cycles"])
 
 
-def test_all_formats_say_the_same(recorded: Path) -> None:
-    rows = decoded(recorded, "--image", PROGRAM, "--stream", "1", "--stalls")
-    result = headway("trace", "decode", recorded, "--image", PROGRAM, "--stream", 1, "--stalls", "--format", "json")
+def test_all_formats_say_the_same() -> None:
+    part = EXAMPLES / "sleepers.hwt", "--image", "sleepers", "--thread", 1, "--stalls"
+    rows = decoded(*part)
+    result = headway("trace", "decode", *part, "--format", "json")
     assert [{k: "" if v is None else str(v) for k, v in row.items()} for row in json.loads(result.stdout)] == rows
-    table = headway("trace", "decode", recorded, "--image", PROGRAM, "--stream", 1, "--stalls").stdout
+    table = headway("trace", "decode", *part).stdout
     assert len(table.splitlines()) == len(rows) + 1
 
 
@@ -192,11 +193,12 @@ def test_align_says_how_each_clock_ran(recorded: Path, truth: Run) -> None:
     assert last - 3 <= max(row["end"] for row in found) <= last
 
 
-def test_align_gives_each_instruction_its_tick(recorded: Path) -> None:
-    result = headway("trace", "align", recorded, "--image", PROGRAM, "--instructions", "--format", "csv")
+def test_align_gives_each_instruction_its_tick() -> None:
+    traced = EXAMPLES / "sleepers.hwt", "--image", "sleepers"
+    result = headway("trace", "align", *traced, "--instructions", "--format", "csv")
     found = list(csv.DictReader(io.StringIO(result.stdout)))
     assert list(found[0]) == ["stream", "thread", "time", "uncertainty", *COLUMNS[3:]]
-    rows = decoded(recorded, "--image", PROGRAM)
+    rows = decoded(*traced)
     assert [(row["time"], row["address"]) for row in found] == [(row["cycle"], row["address"]) for row in rows]
     assert {row["uncertainty"] for row in found if row["time"]} == {"0"}
 

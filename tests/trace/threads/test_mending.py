@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.effort import FEW
 from tests.machine.examples import Shape
 from tests.trace.threads.runs import Run, strayed, untrue
 from tests.trace.threads.test_truth import traced
@@ -153,7 +154,7 @@ def test_a_frame_costs_nothing(kind: str, where: int, much: int, other: bytes, n
     much=st.integers(LONGEST_BURST + 1, 1500),
     number=st.integers(0, len(SHAPES) - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=4 if FEW else 60, deadline=None)
 def test_larger_damage_costs_no_more_than_from_the_check_before_it_to_the_head_after_it(
     kind: str, where: int, much: int, number: int
 ) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ def shown(trace: Trace, stalls: bool, wanted: Wanted | None) -> list[Shown]:
     ]
 
 
+@cache
+def everything(path: Path, stalls: bool) -> list[Shown]:
+    return shown(opened(path), stalls, None)
+
+
 def is_wanted(trace: Trace, one: Shown, wanted: Wanted) -> bool:
     core, (thread, cycle, cycles, _, size, what, _), _ = one
     if wanted.threads and core * trace.shape.threads + thread not in wanted.threads:
@@ -69,7 +75,8 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_part_is_what_looking_through_all_finds(damaged: Path, data: st.DataObject) -> None:
-    trace = opened(data.draw(st.sampled_from([HWT, damaged])))
+    path = data.draw(st.sampled_from([HWT, damaged]))
+    trace = opened(path)
     times = st.none() | st.integers(0, 120_000)
     threads = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
     wanted = Wanted(threads=threads, begin=data.draw(times), end=data.draw(times))
@@ -77,7 +84,7 @@ def test_a_part_is_what_looking_through_all_finds(damaged: Path, data: st.DataOb
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "_EVERY", data.draw(st.sampled_from([256, 1 << 15])))
         found = shown(trace, stalls, wanted)
-    assert found == [one for one in shown(trace, stalls, None) if is_wanted(trace, one, wanted)]
+    assert found == [one for one in everything(path, stalls) if is_wanted(trace, one, wanted)]
 
 
 def rows(*words: object) -> list[dict[str, str]]:

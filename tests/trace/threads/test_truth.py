@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import FEW
 from tests.machine.assembler import RAM
 from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.examples import SHAPES, Shape, config_of, names
@@ -26,6 +27,8 @@ from headway.machine.image import MachineImage
 pytestmark = pytest.mark.end_to_end
 
 CYCLES = 120_000
+SOME = 40_000 if FEW else CYCLES
+"""How long each example is followed."""
 HWTRACE = 0x802
 
 
@@ -38,7 +41,7 @@ def traced(name: str, shape: Shape, cycles: int = CYCLES, **trace: Any) -> Run:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", names())
 def test_every_cycle_of_every_thread_is_decoded_as_it_was(name: str, shape: Shape) -> None:
-    ran = traced(name, shape)
+    ran = traced(name, shape, SOME)
     for core in range(ran.config.cores):
         rows, decoder = ran.decode(core)
         assert decoder.contradictions == 0
@@ -60,7 +63,7 @@ def test_without_cycles_the_instructions_are_the_same() -> None:
 @pytest.mark.parametrize("name", names())
 def test_without_cycles_every_instruction_is_decoded(name: str) -> None:
     for shape in SHAPES[:3]:
-        check_uncounted(traced(name, shape, 60_000, cycle_accurate=False))
+        check_uncounted(traced(name, shape, SOME // 2, cycle_accurate=False))
 
 
 def check_uncounted(ran: Run) -> None:
@@ -182,7 +185,7 @@ def test_damage_costs_a_gap_and_nothing_else_is_wrong(
 
 
 @given(data=st.binary(max_size=4000), head=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=4 if FEW else 30, deadline=None)
 def test_any_bytes_can_be_decoded(data: bytes, head: bool) -> None:
     ran = traced("mix", (1, 6, "strict"))
     stream = ran.streams[0][:3000] + data + ran.streams[0][5000:9000] if head else data

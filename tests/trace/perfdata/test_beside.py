@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.command_line import headway
 from tests.recording.queries.runs import Recorded, Row, Thread, write
 
 from headway.machine.programs import programs
 from headway.trace.pt import library
 
-from .test_threads import Made, headway, recording, time_of
+from .test_threads import Made, recording, time_of
 
 pytestmark = [
     pytest.mark.end_to_end,

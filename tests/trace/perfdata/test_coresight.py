@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.command_line import headway
 
 from headway.errors import HeadwayError
 from headway.trace import etmv3, etmv4, ptm
@@ -20,7 +21,6 @@ from headway.trace.records import Instruction, Record, Timestamp
 from ..encoding import frames
 from ..etmv4 import ON, START, atoms, context, long_address, timestamp
 from .lines import as_csv
-from .test_threads import headway
 from .writing import Writer
 
 ETMV3, ETMV4, ETE = 0x3030303030303030, 0x4040404040404040, 0x5050505050505050

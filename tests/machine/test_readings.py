@@ -64,7 +64,7 @@ def test_disturbed_readings_occur_and_enough_are_kept(shape: Shape) -> None:
     every=st.integers(3_000, 40_000),
     ticks=st.integers(300, 2_500),
 )
-@settings(max_examples=3 if FEW else 10, deadline=None)
+@settings(max_examples=2 if FEW else 10, deadline=None)
 @pytest.mark.end_to_end
 def test_whenever_management_interrupts_come_no_wrong_reading_is_kept(
     shape: Shape, at: int, every: int, ticks: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@cache
 def rows(path: Path, *more: object) -> list[dict[str, str]]:
     done = run("trace", "decode", path, "--image", "sort", "--format", "csv", *more)
     assert done.returncode == 0, done.stderr

@@ -63,7 +63,9 @@ class Read:
 
 
 def read(data: bytes) -> Read:
-    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    protos = pytest.importorskip(
+        "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed"
+    )
     trace = protos.Trace()
     trace.ParseFromString(data)
     trace.DiscardUnknownFields()

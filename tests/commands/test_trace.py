@@ -115,6 +115,7 @@ def test_at_names_the_line_of_source(tmp_path: Path) -> None:
     assert rows(headway("at", write(tmp_path / "s"), "--time", "1062", "--format", "csv").stdout)[0]["line"] == ""
 
 
+@pytest.mark.exhaustive  # only make test-all has Perfetto's reader
 def test_a_capture_is_exported_with_its_lines(tmp_path: Path) -> None:
     table = unit(at(BASE) + LINE_7 + b"\x02\x80\x02" + END)
     (tmp_path / "program").write_bytes(elf(table, code=PROGRAM, base=BASE))

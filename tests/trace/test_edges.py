@@ -64,6 +64,7 @@ def test_a_time_is_in_one_outer_slice_at_most(told: list[tuple[int, int, int, in
         assert sorted(wanted) == covered
 
 
+@pytest.mark.exhaustive  # only make test-all has Perfetto's reader
 def test_a_function_is_one_slice_with_its_first_address_and_line() -> None:
     out = io.BytesIO()
     file = File(out)
@@ -138,6 +139,7 @@ def test_more_heads_than_a_list_holds_are_in_several() -> None:
     assert [edge.address for edge in written if edge.name is not None] == [number << 8 for number in range(count)]
 
 
+@pytest.mark.exhaustive  # only make test-all has Perfetto's reader
 def test_a_file_knows_heads_by_their_list() -> None:
     """A list that follows another has other heads at the same places."""
     out = io.BytesIO()

@@ -90,6 +90,7 @@ def test_every_cycle_of_a_capture_is_in_one_slice(tc2: Path) -> None:
         assert all(one[3] == after[2] for one, after in pairwise(slices))
 
 
+@pytest.mark.exhaustive  # only make test-all has Perfetto's reader
 def test_what_is_written_of_a_capture_is_a_perfetto_trace(tc2: Path) -> None:
     out = io.BytesIO()
     file = File(out)

@@ -110,6 +110,7 @@ def test_the_export_has_the_marker_as_an_instant(trace: Traced) -> None:
     assert (instant.track, instant.time, instant.name) == (track_of(0, thread), time, "trigger")
 
 
+@pytest.mark.exhaustive  # only make test-all has Perfetto's reader
 def test_the_export_for_perfetto_has_the_marker_and_the_profile(trace: Traced) -> None:
     stream = io.BytesIO()
     file = File(stream)

@@ -107,6 +107,7 @@ def test_slices_nest_whatever_happened_to_the_bytes(tmp_path: Path, data: st.Dat
     assert check_nesting(edges(Traced(recording, program("sleepers")))) <= 2
 
 
+@pytest.mark.exhaustive  # only make test-all has Perfetto's reader
 def test_what_is_written_is_a_perfetto_trace(trace: Traced) -> None:
     stream = io.BytesIO()
     file = File(stream)

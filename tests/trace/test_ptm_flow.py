@@ -208,6 +208,7 @@ def test_a_partial_address_after_damage_must_prove_right() -> None:
     assert [gap.why for gap in gaps(found)] == [Why.UNSYNCHRONISED, Why.DAMAGE]
 
 
+@pytest.mark.exhaustive  # the limit is as long as it takes
 def test_memory_without_a_waypoint_is_no_program_and_costs_no_more_than_a_limit() -> None:
     code = Program({}, [BASE], b"\x00\xbf" * 70_000)
     found = decode(code, ALIGNMENT + (sync(BASE) + atoms([True])) * 3, setting=UNCOUNTED)

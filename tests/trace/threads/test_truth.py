@@ -107,7 +107,7 @@ def test_sending_every_target_changes_nothing_but_the_size() -> None:
 @given(cuts=st.lists(st.integers(0, 1 << 20), max_size=20))
 @settings(deadline=None)
 def test_how_the_bytes_are_divided_does_not_matter(cuts: list[int]) -> None:
-    ran = traced("sleepers", (1, 6, "skip"))
+    ran = traced("sleepers", (1, 6, "skip"), SOME)
     assert ran.decode(0, cuts=cuts)[0] == ran.decode(0)[0]
 
 

@@ -85,10 +85,10 @@ cdef struct Event:
     uint64_t reserved[2]
     uint64_t address, second, third
 
-cdef struct PacketHead:
+cdef struct PacketHead:   # as large as libipt's own: of a larger one it clears the rest at the wrong place (pt_pkt_next)
     int32_t type
     uint8_t size
-    uint8_t more[59]
+    uint8_t more[19]
 
 ctypedef int (*f_errata)(void*, const void*) noexcept nogil
 ctypedef void* (*f_named)(const char*) noexcept nogil

@@ -1,43 +1,52 @@
 # Complete on a fresh machine with Python >= 3.11 and a C compiler:
 #   make demo       a small program with known behaviour, measured and explained
-#   make test       linters, types, all tests
-#   make fast       headway in .venv with a faster reference machine (gcc)
+#   make test       linters, and all tests but those that are exhaustive
+#   make test-all   linters, types, all tests with all examples
+#   make test-loaded  make test three times in a row beside four busy loops and a disk writer: LOADED=test-all for all tests
+#   make fast       headway in .venv-all with a faster reference machine (gcc)
 #   make check      linters, types and the unit tests, on an incremental build: about a minute once it is built
 #   make sanitize   the unit tests of the compiled parsers, built with ASan and UBSan
 #   make fuzz       hostile inputs for all that is read from outside, on that build: TARGET=hwt INPUTS=1000000 (tests/fuzz)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ALL := .venv-all
+ALL_BIN := $(ALL)/bin
 DEV := .venv-dev
 DEV_BIN := $(DEV)/bin
 SANITIZE := .venv-sanitize
 SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -not -path '*/__pycache__/*')
-WHOLE := test test-all docs kernels kernels-gate lint install benchmarks rtl $(addprefix $(VENV)/,installed kernels spark)
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(ALL_BIN)/python -m pip install --quiet --disable-pip-version-check
 TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
 C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
 PYTEST := python -m pytest
+WORKERS ?= auto
 # What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.
 PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tests/regions/test_blocks.py tests/views/test_exports.py \
 	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py procfs_limits.py processors.py status.py transitions.py)
 
-.PHONY: demo test test-all check docs sanitize fuzz format kernels kernels-gate lint install fast benchmarks rtl guest web wheels wheels-check clean
+.PHONY: demo test test-all test-loaded check docs sanitize fuzz format kernels kernels-gate lint types install fast benchmarks rtl guest web wheels wheels-check clean
 
-# The demo needs little of headway and none of its extras. Where all of it is installed, or about to be, it takes that.
-demo: $(VENV)/$(if $(wildcard $(VENV)/installed)$(filter $(WHOLE),$(MAKECMDGOALS)),installed,base)
+# The demo needs little of headway and none of its extras. Where more of it is installed, it takes that.
+demo: $(VENV)/$(if $(wildcard $(VENV)/test)$(filter test lint,$(MAKECMDGOALS)),test,base)
 	@mkdir -p build
 	@$(BIN)/headway demo --html build/demo.html
 
-# What lands: everything but what is exhaustive by nature, with few examples of each property (tests/effort.py).
-test: export HEADWAY_TESTS = some
+# Before every push: everything but what is exhaustive by nature, with few examples of each property (tests/effort.py).
+# Tests that change what the whole machine shares run after the others (tests/levels.py).
 test: lint
-	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone and not exhaustive"
-	@$(BIN)/$(PYTEST) -m "alone and not exhaustive"
+	@HEADWAY_TESTS=some $(BIN)/$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not alone and not exhaustive"
+	@HEADWAY_TESTS=some $(BIN)/$(PYTEST) -m "alone and not exhaustive"
 
-# All tests, with all examples.
-test-all: lint $(if $(shell command -v java),$(VENV)/spark)
-	@$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not alone"
-	@$(BIN)/$(PYTEST) -m alone
+# What lands: all tests, with all examples.
+test-all: types $(if $(shell command -v java),$(ALL)/spark)
+	@$(ALL_BIN)/$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not alone"
+	@$(ALL_BIN)/$(PYTEST) -m alone
+
+# No test depends on how busy the machine is.
+LOADED ?= test test test
+test-loaded: $(VENV)/test
+	@for target in $(LOADED); do $(PYTHON) -m tests.load -- $(MAKE) --no-print-directory $$target || exit; done
 
 # The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. So is the
 # bytecode of headway, which an editable install does not write, and of the tests, whatever the user says of bytecode
@@ -54,25 +63,27 @@ check: $(DEV)/installed
 	@HEADWAY_TESTS=few $(DEV_BIN)/$(PYTEST) -q -n auto -m unit
 
 # The documentation: a site in build/site, and a man page for each command in build/man (man -l build/man/headway-stat.1).
-docs: $(VENV)/installed
-	@$(BIN)/python -m sphinx -q -W --keep-going -E -a -b html -d build/doctrees docs build/site
-	@$(BIN)/python -m sphinx -q -W --keep-going -b man -d build/doctrees docs build/man
+docs: $(ALL)/installed
+	@$(ALL_BIN)/python -m sphinx -q -W --keep-going -E -a -b html -d build/doctrees docs build/site
+	@$(ALL_BIN)/python -m sphinx -q -W --keep-going -b man -d build/doctrees docs build/man
 
 # Other kernels, booted in QEMU (docs/platforms.md): all that is measured on each, or only whether each loads the programs.
 # What is not installed or cannot be downloaded is skipped, with the reason.
-kernels: $(VENV)/kernels
-	@$(BIN)/python -m tests.kernels $(KERNELS)
+kernels: $(ALL)/kernels
+	@$(ALL_BIN)/python -m tests.kernels $(KERNELS)
 
-kernels-gate: $(VENV)/kernels
-	@$(BIN)/python -m tests.kernels --gate --kernel 6.1 --kernel 6.12 --processors 2
+kernels-gate: $(ALL)/kernels
+	@$(ALL_BIN)/python -m tests.kernels --gate --kernel 6.1 --kernel 6.12 --processors 2
 
-lint: $(VENV)/installed
+lint: $(VENV)/test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/clang-format --dry-run --Werror $(C_SOURCES)
-	@$(BIN)/mypy
 
-format: $(VENV)/installed
+types: $(ALL)/installed
+	@$(ALL_BIN)/mypy
+
+format: $(VENV)/test
 	@$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(C_SOURCES)
 
@@ -94,40 +105,39 @@ fuzz: $(SANITIZE)/installed
 # The units as hardware (docs/rtl.md): all of the co-simulation with the machine and of the proofs, of which make test runs a
 # sample, and synthesis, which writes the tables there. No design takes Yosys or nextpnr more than ten minutes each:
 # RTL='--threads 1' for some of them, RTL='--minutes 30' for more time.
-rtl: $(VENV)/installed
-	@HEADWAY_RTL=whole $(BIN)/$(PYTEST) tests/rtl -v -n auto
-	@$(BIN)/python -m tests.rtl --place $(RTL)
+rtl: $(ALL)/installed
+	@HEADWAY_RTL=whole $(ALL_BIN)/$(PYTEST) tests/rtl -v -n auto
+	@$(ALL_BIN)/python -m tests.rtl --place $(RTL)
 
-install: $(VENV)/installed
+install: $(ALL)/installed
 
-# headway in .venv with the reference machine optimised for how it is used (gcc): built to count what runs, trained on the
+# headway in .venv-all with the reference machine optimised for how it is used (gcc): built to count what runs, trained on the
 # programs that come with it, and built again.
 PROFILED = --no-build-isolation --config-settings=build-dir=build/fast --config-settings=setup-args=-Dmachine_profile
-fast: $(BIN)/python
+fast: $(ALL_BIN)/python
 	@echo "building headway twice (a few minutes) ..." >&2
 	@rm -rf build/fast
 	@$(PIP) $(TO_BUILD)
-	@PATH=$(abspath $(BIN)):$$PATH CC=$${CC:-gcc} $(PIP) $(PROFILED)=generate '.[test]'
-	@$(BIN)/python -m tools.train_machine
-	@PATH=$(abspath $(BIN)):$$PATH CC=$${CC:-gcc} $(PIP) --no-deps $(PROFILED)=use '.[test]'
-	@touch $(VENV)/installed
+	@PATH=$(abspath $(ALL_BIN)):$$PATH CC=$${CC:-gcc} $(PIP) $(PROFILED)=generate '.[test-all]'
+	@$(ALL_BIN)/python -m tools.train_machine
+	@PATH=$(abspath $(ALL_BIN)):$$PATH CC=$${CC:-gcc} $(PIP) --no-deps $(PROFILED)=use '.[test-all]'
+	@touch $(ALL)/installed
 
-benchmarks: $(VENV)/installed
-	@$(BIN)/python -m benchmarks
+benchmarks: $(ALL)/installed
+	@$(ALL_BIN)/python -m benchmarks
 
-$(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+$(ALL_BIN)/python:
+	$(PYTHON) -m venv $(ALL)
 
-$(VENV)/base: $(SOURCES) tools/base.py
-	@$(PYTHON) -m tools.base $(VENV)
+$(VENV)/base $(VENV)/test: $(SOURCES) tools/environment.py
+	@$(PYTHON) -m tools.environment $(VENV) $(@F)
 	@touch $@
 
-$(VENV)/installed: $(BIN)/python $(SOURCES)
-	@echo "building headway (about a minute the first time) ..." >&2
-	@$(PIP) '.[test]'
+$(ALL)/installed: $(SOURCES) tools/environment.py
+	@$(PYTHON) -m tools.environment $(ALL) test-all
 	@touch $@
 
-$(VENV)/kernels: $(VENV)/installed
+$(ALL)/kernels: $(ALL)/installed
 	@$(PIP) 'virtme-ng>=1.30' || \
 		echo "virtme-ng cannot be installed: no other kernel is tried" >&2
 	@touch $@
@@ -137,7 +147,7 @@ $(DEV)/installed: pyproject.toml meson.build meson.options
 	@echo "building headway for make check (a few minutes the first time) ..." >&2
 	@$(DEV_BIN)/python -m pip install --quiet --disable-pip-version-check $(TO_BUILD)
 	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--no-build-isolation --config-settings=build-dir=build/check --editable '.[test]'
+		--no-build-isolation --config-settings=build-dir=build/check --editable '.[test-all]'
 	@touch $@
 
 $(SANITIZE)/installed: pyproject.toml $(SOURCES)
@@ -147,11 +157,11 @@ $(SANITIZE)/installed: pyproject.toml $(SOURCES)
 	@PATH=$(abspath $(SANITIZE)/bin):$$PATH $(SANITIZE)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-build-isolation --config-settings=build-dir=build/sanitize \
 		--config-settings=setup-args=-Dbuildtype=debugoptimized --config-settings=setup-args=-Db_lundef=false \
-		--config-settings=setup-args=-Db_sanitize=address,undefined --editable '.[test]'
+		--config-settings=setup-args=-Db_sanitize=address,undefined --editable '.[test-all]'
 	@touch $@
 
 # Queries are tested on Spark too where there is Java, which it needs. What is installed is enough of headway itself.
-$(VENV)/spark: $(VENV)/installed
+$(ALL)/spark: $(ALL)/installed
 	@$(PIP) --use-pep517 'headway[spark]'
 	@touch $@
 
@@ -174,4 +184,4 @@ wheels-check:
 	@$(PYTHON) -m tools.wheels.check --wheels dist
 
 clean:
-	rm -rf $(VENV) $(DEV) $(SANITIZE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALL) $(DEV) $(SANITIZE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -26,8 +26,7 @@ LEVEL_OF_DIRECTORY = {
     **dict.fromkeys(("commands", "deploy", "integration"), "end_to_end"),
 }
 """Of the other directories each module says it."""
-ALONE = "alone"
-"""The mark of tests that measure the machine and so have it to themselves: all of the kernel level, and who says so."""
+# What has the mark alone changes what the whole machine shares, or counts it, and runs when no other test does.
 
 
 _OF_MODULE = re.compile(r"^pytestmark = .*(?:\n[ \])].*)*", re.MULTILINE)
@@ -73,8 +72,6 @@ def mark_level(item: pytest.Item) -> None:
         )
     if not any(item.iter_markers(level)):
         item.add_marker(level)
-    if level == "kernel":
-        item.add_marker(ALONE)
     if not item.get_closest_marker("timeout"):
         item.add_marker(pytest.mark.timeout(LEVELS[level]))
 

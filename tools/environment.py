@@ -1,13 +1,14 @@
-"""The base of headway in an environment, as fast as a fresh machine can build it: ``python -m tools.base FOLDER``.
+"""Environments with headway for the Makefile, built as fast as can be: ``python -m tools.environment FOLDER KIND``.
 
-It is what ``make demo`` needs: the Python packages, four C modules, the eBPF programs and the demo program. The C
-modules are not optimised: that takes a quarter of the time. What only the build needs is in ``build/base``, and an
-interrupted build goes on there.
+`KINDS` has the kinds: what ``make demo``, ``make test`` and ``make test-all`` need. What only the build needs is in
+``build/tools``, and an interrupted build goes on there.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,16 +17,60 @@ import sysconfig
 import time
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
-BUILD = ROOT / "build" / "base"
+BUILD = ROOT / "build"
 TOOLS = BUILD / "tools"
 CLANG = BUILD / "clang"
 COMPILERS = ("cc", "gcc", "clang")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an environment has. The seconds are those that a step takes on the machine of the docs."""
+
+    packages: str
+    """What is downloaded, in words."""
+    download: int
+    parts: str
+    """What is built, in words."""
+    building: int
+    extra: str = ""
+    """The extra of headway whose packages are installed."""
+    options: Sequence[str] = ()
+    """Options of Meson."""
+
+
+KINDS = {
+    "base": Kind(
+        "Meson, Cython, clang (from ziglang: 100 MB) and 12 small packages",
+        5,
+        "what the demo needs of headway: 5 C modules, the eBPF programs",
+        10,
+        options=("-Dwhole=false", "-Doptimization=0", "-Dwarning_level=0"),  # optimising takes four times as long
+    ),
+    "test": Kind(
+        "Meson, Cython, clang (from ziglang: 100 MB) and 40 packages for the tests (150 MB)",
+        30,
+        "headway: 40 C modules, the eBPF programs",
+        100,
+        extra="test",
+        options=("-Doptimization=1", "-Dwarning_level=0"),
+    ),
+    "test-all": Kind(
+        "Meson, Cython, clang (from ziglang: 100 MB) and 110 packages for all tests (500 MB)",
+        60,
+        "headway as users get it: 40 C modules, the eBPF programs",
+        240,
+        extra="test-all",
+    ),
+}
 
 
 class StepError(Exception):
@@ -101,12 +146,12 @@ def bundled_pip() -> Path | None:
 
 
 def install_tools(python: Path, packages: list[str]) -> None:
-    """Install what builds headway, outside the environment."""
+    """Install what builds headway, outside the environment. pip before 23.1 would pass on one option of Meson only."""
     complete = TOOLS / "complete"
     if complete.exists():
         return
     shutil.rmtree(TOOLS, ignore_errors=True)
-    pip(python, "install", "--no-compile", "--target", TOOLS, "meson", "ninja", *packages)
+    pip(python, "install", "--no-compile", "--target", TOOLS, "meson", "ninja", "pip>=23.1", *packages)
     complete.touch()
 
 
@@ -138,35 +183,44 @@ def compiles_ebpf(clang: str) -> bool:
     return "bpfel" in listed.stdout
 
 
-def build(folder: Path) -> None:
-    """Build the base and install it into the environment. Raises StepError."""
+def packages_of(project: Mapping[str, Any], extra: str) -> list[str]:
+    """Return what headway needs with an extra, those of its own extras resolved."""
+    found: list[str] = [] if extra else project["dependencies"]
+    for package in project["optional-dependencies"][extra] if extra else ():
+        own = re.fullmatch(r"headway\[([\w,-]+)\]", package)
+        found += [one for name in own[1].split(",") for one in packages_of(project, name)] if own else [package]
+    return list(dict.fromkeys(found))
+
+
+def build(folder: Path, name: str) -> None:
+    """Build headway and install it into the environment. Raises StepError."""
     if "CC" not in os.environ and not any(map(shutil.which, COMPILERS)):
         raise StepError("there is no C compiler: install gcc with the C library's headers (Debian: gcc libc6-dev)")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    needed = project["build-system"]["requires"]
-    (zig,) = (package for package in needed if package.startswith("ziglang"))
+    kind = KINDS[name]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    to_build, project = settings["build-system"]["requires"], settings["project"]
+    (zig,) = (package for package in to_build if package.startswith("ziglang"))
+    packages = packages_of(project, "") + (packages_of(project, kind.extra) if kind.extra else [])
     with step(f"making the environment {folder.name}", 1):
         python = make_environment(folder)
-    with step("downloading Meson, Cython, clang (from ziglang: 100 MB) and 12 small packages", 5):
+    with step(f"downloading {kind.packages}", kind.download):
         with ThreadPoolExecutor() as beside:
             steps = [
                 beside.submit(get_clang, python, zig),
-                beside.submit(install_tools, python, [package for package in needed if package != zig]),
-                beside.submit(pip, python, "install", "--no-compile", *project["project"]["dependencies"]),
+                beside.submit(install_tools, python, [package for package in to_build if package != zig]),
+                beside.submit(pip, python, "install", "--no-compile", *packages),
             ]
         for one in steps:
             one.result()
-    with step("building what the demo needs of headway: 4 C modules, the eBPF programs", 10):
+    with step(f"building {kind.parts}", kind.building):
         pip(
             python,
             "install",
             "--no-compile",
             "--no-deps",
             "--no-build-isolation",
-            f"--config-settings=build-dir={BUILD / 'meson'}",
-            "--config-settings=setup-args=-Dwhole=false",
-            "--config-settings=setup-args=-Doptimization=0",
-            "--config-settings=setup-args=-Dwarning_level=0",
+            f"--config-settings=build-dir={BUILD / name}",
+            *(f"--config-settings=setup-args={option}" for option in kind.options),
             ROOT,
             PYTHONPATH=str(TOOLS),
             PATH=os.pathsep.join([str(CLANG), str(TOOLS / "bin"), os.environ.get("PATH", os.defpath)]),
@@ -176,12 +230,16 @@ def build(folder: Path) -> None:
 def main() -> None:
     """Run the steps; what failed is shown. A signal undoes what would be in the way of the next try."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    parser = argparse.ArgumentParser(prog="python -m tools.environment")
+    parser.add_argument("folder", type=Path, help="the environment; made unless it is there")
+    parser.add_argument("kind", choices=KINDS)
+    wanted = parser.parse_args()
     try:
-        build(Path(sys.argv[1]).resolve())
+        build(wanted.folder.resolve(), wanted.kind)
     except StepError as error:
-        raise SystemExit(f"make demo: {error}") from None
+        raise SystemExit(f"make: {error}") from None
     except KeyboardInterrupt:
-        raise SystemExit("make demo: interrupted; started again, it goes on") from None
+        raise SystemExit("make: interrupted; started again, it goes on") from None
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.demo.measured import NAMES, TRUTH, any_ledgers, right, sampled
 
-from headway.cli.console import plain_console
 from headway.demo import Truth
 from headway.model import Cell, Ledger
+from headway.views.console import Console
 from headway.views.demo import WIDTH, heading, render
 from headway.views.demo_comparison import render as compare
 from headway.views.lines import show, text_of
@@ -95,7 +95,7 @@ def test_the_page_is_named_where_there_is_one() -> None:
 def test_a_terminal_without_unicode_gets_plain_signs(encoding: str, tick: str) -> None:
     data = io.BytesIO()
     with io.TextIOWrapper(data, encoding=encoding, write_through=True) as stream:
-        show(plain_console(stream), render(right(), TRUTH, headway="headway", page=None, sudo=True))
+        show(Console(stream), render(right(), TRUTH, headway="headway", page=None, sudo=True))
         first = data.getvalue().decode(encoding).splitlines()[0]
     assert first.startswith(f"{tick} compute ")
 

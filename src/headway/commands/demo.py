@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 import click
 
-from headway.cli.console import plain_console
 from headway.cli.output import answer_to
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.demo import Truth, program
@@ -20,6 +19,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 from headway.session.measure import observe
+from headway.views.console import Console
 from headway.views.demo import heading, render
 from headway.views.lines import Line, show
 
@@ -58,7 +58,7 @@ def command(seconds: float, source: str | None, html: str | None, verbose: bool)
     this source does not see it. With -v each thread's times by its own clocks stand beside those that headway measured.
     """
     with page_if(html) as page, answer_to(None) as stream, tempfile.TemporaryFile() as output:
-        console = plain_console(stream)
+        console = Console(stream)
 
         def started(used: LinuxSource, reason: str) -> None:
             show(console, [heading(used.name, seconds)])

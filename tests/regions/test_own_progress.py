@@ -210,18 +210,6 @@ def test_an_entry_of_another_thread_is_not_believed(observer: Observer) -> None:
         time.sleep(0.05)
 
 
-def test_an_entry_with_more_time_than_there_was_is_not_told(observer: Observer) -> None:
-    """That the thread came back may be seen only at its next event: what it waited is in both times until then."""
-    mine = threading.get_native_id()
-    observer.thread(3, mine)
-    assert headway.progress() is not None
-    born = time.monotonic_ns() - 10**9
-    observer.thread(3, mine, birth=born, since=born, wait=5 * 10**8)
-    assert headway.progress() is None
-    observer.thread(3, mine)
-    assert headway.progress() is not None
-
-
 def test_a_child_does_not_take_its_parents_figures_for_its_own(observer: Observer) -> None:
     observer.thread(3, threading.get_native_id())
     assert headway.progress() is not None

@@ -114,9 +114,9 @@ HEADWAY_API_ uint64_t headway_current_task(void);
 /* Return the name of this thread's task; 0: none. */
 HEADWAY_API_ headway_task_name_t headway_current_task_name(void);
 
-/* Tell what this thread has made of its time so far. Return 1, or 0 if nobody measures it who tells it, or if what is told
-   is, for a moment, from before the thread last left its processor: then all figures are 0. The first call, and one a second
-   where nobody measures, looks for an observer and may take 40 ms. */
+/* Tell what this thread has made of its time so far. Return 1, or 0 if nobody measures it who tells it, or has not seen yet
+   that the thread is back on a processor: then all figures are 0. The first call, and one a second where nobody measures,
+   looks for an observer and may take 40 ms. */
 HEADWAY_API_ int headway_progress(headway_progress_t *into);
 
 #ifdef __cplusplus
@@ -1052,8 +1052,7 @@ static inline int headway_progress_read_(const struct headway_published_thread *
     into->ready = times[HEADWAY_READY_];
     into->wait = times[HEADWAY_WAIT_];
     into->other = all - into->rpi - into->ready - into->wait;
-    /* The programs may see only at its next event that a thread has a processor again: the entry is of before it left. */
-    return into->rpi + into->ready + into->wait <= all;
+    return 1;
 }
 
 /* After fork, in the child: its thread has another id, and another entry if it has one. */

@@ -46,10 +46,15 @@ def check(ledger: Ledger, *allowed: str) -> None:
         assert processor.span == ledger.window.duration
 
 
+def is_asleep(pid: int) -> bool:
+    """Whether the first thread of a process waits for something that may take long."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "S"
+
+
 def until_asleep(pid: int) -> None:
     """Until the first thread of a process waits."""
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "S":
+    deadline = time.monotonic() + 120
+    while not is_asleep(pid):
         assert time.monotonic() < deadline, "it never waits"
         time.sleep(0.002)
 

@@ -29,6 +29,9 @@ from .measuring import after_running, count_of, measure, measure_intervals, only
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
+ONCE = "each page that is touched counts once; how many those of programs and libraries are, the page cache decides"
+
+
 def happened(cell: Cell, event: str) -> int:
     """How often an event happened in a state; none in the observer's, where nothing is counted."""
     return (cell.events or {}).get(event) or 0
@@ -63,7 +66,7 @@ def test_pages_touched_are_faults_in_the_state_of_faults(program: Path) -> None:
     faults = {state: cell for state, cell in thread.states.items() if state.startswith("kernel.fault")}
     in_faults = total(faults, "page-faults")
     assert in_faults == sum(cell.count or 0 for cell in faults.values())
-    assert 20_000 <= in_faults <= 20_400
+    assert 20_000 <= in_faults < 2 * 20_000, ONCE
     assert total(thread.states, "page-faults") - in_faults < 100, "elsewhere: in system calls"
     assert happened(faults["kernel.fault.minor"], "minor-faults") <= in_faults
 
@@ -111,12 +114,12 @@ def test_threads_that_end_and_children_keep_what_they_counted(program: Path) -> 
     threads = [t for t in ledger.threads if t.tid != t.pid]
     assert len(threads) == 100
     for thread in threads:
-        assert 300 <= total(thread.states, "page-faults") <= 330
+        assert 300 <= total(thread.states, "page-faults") < 2 * 300, ONCE
     ledger, _ = measure(program, "forks", "20", options=counting("page-faults"))
     children = [t for t in ledger.threads if t.name == "child"]
     assert len(children) == 20
     for child in children:
-        assert 1000 <= total(child.states, "page-faults") <= 1100
+        assert 1000 <= total(child.states, "page-faults") < 2 * 1000, ONCE
 
 
 def growing(thread: Thread, event: str) -> None:
@@ -133,7 +136,7 @@ def test_intervals_add_up(program: Path) -> None:
             growing(thread, "page-faults")
             growing(thread, "cpu-clock")
     thread = only(whole)
-    assert 2500 <= total(thread.states, "page-faults") <= 2800
+    assert 2500 <= total(thread.states, "page-faults") < 2 * 2500, ONCE
     assert total(thread.states, "cpu-clock") <= elapsed.most()
 
 
@@ -219,7 +222,7 @@ def test_the_json_has_what_was_counted(program: Path) -> None:
     (thread,) = document["threads"]
     (faults,) = [state for state in thread["states"] if state["state"] == "kernel.fault.minor"]
     assert list(faults["events"]) == ["cpu-clock", "page-faults"]
-    assert 3000 <= faults["events"]["page-faults"] <= 3400
+    assert 3000 <= faults["events"]["page-faults"] < 2 * 3000, ONCE
     assert document["counted"] == {"cpu-clock": 1, "page-faults": 1}
 
 

@@ -34,6 +34,9 @@ def work(threads):
         what, number = line.split()
         if what == "calls":
             for i in range(int(number)): os.getppid()
+        if what == "beside":  # until the other thread has done so much
+            end = rounds[0] + 1 + int(number)
+            while rounds[0] < end: event.wait(0.001)
         if what == "threads":
             for i in range(int(number)):
                 thread = threading.Thread(target=lambda: [os.getppid() for i in range(50)], name="born")
@@ -49,8 +52,9 @@ def work(threads):
 def beside():
     while True:
         for i in range(50): os.getppid()
+        rounds[0] += 1
         event.wait(0.01)
-event = threading.Event()
+rounds, event = [0], threading.Event()
 threading.Thread(target=beside, daemon=True).start()
 print(threading.get_native_id(), flush=True)
 work(0)
@@ -141,6 +145,7 @@ def test_only_the_thread_for_which_the_condition_holds_is_deep_and_only_while_it
         assert one.sees_calls
         one.source.interval()
         one.do("calls", 1000)
+        one.do("beside", 1)
         deep = one.source.interval()
         one.serve_until(lambda: not one.deep)
         assert not one.sees_calls

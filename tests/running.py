@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
+from unittest.mock import patch
 
 from headway.cli.run import exit_status
 from headway.commands import group
@@ -47,7 +48,8 @@ def headway_bytes(*words: str | Path, stdin: bytes = b"", stdout: int | None = N
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        with _standard_streams(given, output if stdout is None else stdout, errors):
+        streams = _standard_streams(given, output if stdout is None else stdout, errors)
+        with streams, patch.dict(os.environ):  # --python-tasks sets what Python loads when it starts
             status = exit_status(group, [*map(str, words)])
         for file in (output, errors):
             file.seek(0)

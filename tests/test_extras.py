@@ -30,7 +30,7 @@ pytestmark = pytest.mark.end_to_end
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "headway"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FOR_DEVELOPERS = {"docs", "test"}
+FOR_DEVELOPERS = {"docs", "test", "test-all"}
 """Extras that no command needs."""
 
 EXAMPLES = ROOT / "examples"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 from tests.effort import FEW
 from tests.mcp.asked import recorded_in
 from tests.running import headway
@@ -20,6 +19,9 @@ from headway.mcp.readable import ReadableFiles
 from headway.mcp.tools import TOOLS, ask
 
 pytestmark = pytest.mark.end_to_end
+
+mcp = pytest.importorskip("mcp", reason="needs the extra mcp")
+Client, StdioServerParameters = mcp.Client, mcp.StdioServerParameters
 
 RUN = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
 

@@ -12,6 +12,7 @@ typedef __u32 u32;
 typedef __u64 u64;
 
 #define INLINE static inline
+#define OPTION(name) settings.name
 #define LIKELY(condition) (condition)
 #define ORDER()
 #define HEADWAY_MAPS_H /* the maps and the helpers are the following ones instead */

@@ -64,7 +64,12 @@ def test_only_all_loads_every_shape(
     monkeypatch: pytest.MonkeyPatch, options: list[str], shapes: tuple[str, ...]
 ) -> None:
     asked: list[System] = []
-    monkeypatch.setattr(doctor, "capabilities", lambda system: asked.append(system) or GOOD)
+
+    def capabilities(system: System) -> list[Capability]:
+        asked.append(system)
+        return GOOD
+
+    monkeypatch.setattr(doctor, "capabilities", capabilities)
     assert CliRunner().invoke(command, options, catch_exceptions=False).exit_code == 0
     assert [system.shapes for system in asked] == [shapes]
 

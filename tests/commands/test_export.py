@@ -84,7 +84,7 @@ def test_standard_output_and_a_compressed_file_have_the_same(recorded: Path, tmp
         export(recorded, "--to", kind, "-o", tmp_path / "out.gz")
         written = gzip.decompress((tmp_path / "out.gz").read_bytes())
         assert written == export(recorded, "--to", kind).stdout
-    words = [*HEADWAY, "export", recorded, "--to", "chrome", "-o", "/dev/stdout"]
+    words = [*HEADWAY, "export", str(recorded), "--to", "chrome", "-o", "/dev/stdout"]
     assert subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout == written
 
 

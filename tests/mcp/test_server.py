@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.effort import FEW
@@ -20,8 +20,11 @@ from headway.mcp.tools import TOOLS, ask
 
 pytestmark = pytest.mark.end_to_end
 
-mcp = pytest.importorskip("mcp", reason="needs the extra mcp")
-Client, StdioServerParameters = mcp.Client, mcp.StdioServerParameters
+if TYPE_CHECKING:
+    from mcp import Client, StdioServerParameters
+else:
+    mcp = pytest.importorskip("mcp", reason="needs the extra mcp")
+    Client, StdioServerParameters = mcp.Client, mcp.StdioServerParameters
 
 RUN = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
 

@@ -58,7 +58,7 @@ def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
     version = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 63):
         pytest.skip(f"needs rustc 1.63, and there is {version.strip()}")
-    compiled = ["-c", EXAMPLES / "functions.c", "-o", "functions.o"]
+    compiled = ["-c", str(EXAMPLES / "functions.c"), "-o", "functions.o"]
     subprocess.run(["cc", "-O2", f"-I{headway.get_include()}", *compiled], check=True, cwd=tmp_path)
     subprocess.run(["ar", "rcs", "libfunctions.a", "functions.o"], check=True, cwd=tmp_path)
     target = ["-L", ".", "-l", "static=functions", "-o", "rs"]

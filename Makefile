@@ -8,6 +8,8 @@
 #   make sanitize   the unit tests of the compiled parsers, built with ASan and UBSan
 #   make fuzz       hostile inputs for all that is read from outside, on that build: TARGET=hwt INPUTS=1000000 (tests/fuzz)
 PYTHON ?= python3
+# Bytecode is written, whatever the user says elsewhere: without it each start of headway compiles 200 modules again.
+export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 ALL := .venv-all
@@ -49,9 +51,7 @@ test-loaded: $(VENV)/test
 	@for target in $(LOADED); do $(PYTHON) -m tests.load -- $(MAKE) --no-print-directory $$target || exit; done
 
 # The environment of check is kept, and only what has changed is compiled: on import, which comes first for that. So is the
-# bytecode of headway, which an editable install does not write, and of the tests, whatever the user says of bytecode
-# elsewhere. Properties are tried with fewer examples than in test.
-check: export PYTHONDONTWRITEBYTECODE =
+# bytecode of headway, which an editable install does not write, and of the tests. Properties are tried with fewer examples than in test.
 check: export PYTHONPYCACHEPREFIX = $(abspath $(DEV))/pycache
 check: $(DEV)/installed
 	@$(DEV_BIN)/ruff check .

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> Generator[None, Any, Any]:
     """A test whose time is over takes the processes along that it has started."""
     return (yield from kill_at_timeout())
+
+
+def _kernel_objects() -> Counter[str]:
+    """Return how many descriptors of programs, maps, perf events and the like are open in this process."""
+    found: Counter[str] = Counter()
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found[os.readlink(f"/proc/self/fd/{name}")] += 1
+    return Counter({of: count for of, count in found.items() if of.startswith("anon_inode:")})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel_objects() -> Generator[None]:
+    """What the tests of a module attach, they detach: thousands of tests share a process and a kernel."""
+    before = _kernel_objects()
+    yield
+    if _kernel_objects() - before:
+        gc.collect()
+    left = _kernel_objects() - before
+    assert not left, f"left open: {dict(left)}"
 
 
 @pytest.fixture(scope="session")

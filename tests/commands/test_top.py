@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -20,6 +19,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
+from headway.readable import is_readable
 
 from ..ledgers import HOSTILE_NAMES
 from ..recording.test_ledger import write
@@ -65,7 +66,7 @@ class Terminal:
 
     def read(self, seconds: float) -> bool:
         """Take what comes within that time, if anything does."""
-        if not select.select([self.master], [], [], seconds)[0]:
+        if not is_readable(self.master, seconds):
             return False
         try:
             piece = os.read(self.master, 1 << 16)

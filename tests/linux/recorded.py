@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import Ledger
 from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen
+from headway.readable import is_readable
 from headway.session.child import SuspendedChild
 
 from .measuring import NO_OPTIONS, NO_SELECTION, check
@@ -176,8 +176,10 @@ def record(
         piece_at, read_at = start + each, start + (interval or 1e9)
         while not (child.has_ended if child is not None else time.monotonic() - start >= (seconds or 0.2)):
             pause = source.service()
-            fds = [child.pidfd] if child is not None else []
-            select.select(fds, [], [], min(pause or 0.1, each))
+            if child is None:
+                time.sleep(min(pause or 0.1, each))
+            else:
+                is_readable(child.pidfd, min(pause or 0.1, each))
             now = time.monotonic()
             if now >= piece_at:
                 batches.append(source.take())

@@ -81,6 +81,8 @@ def profile(
             stdout=nowhere.fileno(),
         )
     found = sources[0].profile()
+    open_files = [Path(entry.path).resolve() for entry in os.scandir("/proc/self/fd")]
+    assert not command or Path(command[0]).resolve() not in open_files
     assert violations(done.ledger) == []
     check_sums(found)
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import select
 import shlex
 import socket
 from collections.abc import Callable
 
 from headway.machine.debugging import DebugSession
 from headway.machine.gdb.server import Ended, GdbServer, listen
+from headway.readable import is_readable
 
 from .say import say
 
@@ -28,7 +28,7 @@ def serve_debugger(session: DebugSession, port: int, program: str, interrupted: 
         said = "waiting for a debugger"
         while True:
             say(f"{said}: gdb-multiarch {shlex.quote(program)} -ex 'target remote :{number}'")
-            while not select.select([server], [], [], _LOOK)[0]:
+            while not is_readable(server, _LOOK):
                 if interrupted():
                     return "interrupted"
             connected, _ = server.accept()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -22,6 +21,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
+from headway.readable import is_readable
 
 from .child import SuspendedChild
 from .loop import turns
@@ -298,7 +298,7 @@ def wait_for(child: SuspendedChild, received: list[int], meanwhile: Callable[[],
     """Wait for the command after measuring has ended, and pass on signals. ``meanwhile`` is called now and then."""
     passed_on = len(received)
     while not child.has_ended:
-        select.select([child.pidfd], [], [], 0.2)
+        is_readable(child.pidfd, 0.2)
         meanwhile()
         for number in received[passed_on:]:
             if number in (signal.SIGTERM, signal.SIGHUP):

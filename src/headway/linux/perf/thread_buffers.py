@@ -76,11 +76,11 @@ class SampledThreads:
         try:
             self._tell()
             self._add_present()
+            if not self.buffers:
+                raise SelectionError("there is no such process or thread to sample")
         except BaseException:
             self.close()
             raise
-        if not self.buffers:
-            raise SelectionError("there is no such process or thread to sample")
 
     @property
     def fds(self) -> list[int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import select
 import socket
 from typing import Literal
+
+from headway.readable import is_readable
 
 __all__ = ["Connection", "ConnectionBrokenError", "binary", "text_of"]
 
@@ -37,7 +38,7 @@ class Connection:
             found = self._taken()
             if found is not None:
                 return found
-            if not select.select([self._socket], [], [], seconds)[0]:
+            if not is_readable(self._socket, seconds):
                 return None
             try:
                 more = self._socket.recv(1 << 16)

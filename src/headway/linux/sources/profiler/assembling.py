@@ -43,7 +43,16 @@ class FinishedProfile:
     """The code of the samples; None: spinning is not looked for."""
 
     def profile(self) -> Profile:
-        """Return the profile, with names. May take seconds: symbols are read now."""
+        """Return the profile, with names; only once, for the files of its code are closed then.
+
+        May take seconds: symbols are read now.
+        """
+        try:
+            return self._named()
+        finally:
+            self.spaces.close()
+
+    def _named(self) -> Profile:
         ledger = self.ledger
         numbers = {thread.key: i for i, thread in enumerate(ledger.threads)}
         states: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from importlib import resources
@@ -16,11 +17,13 @@ from headway.linux.bpf.libbpf import BpfError, Library, Object
 from headway.linux.bpf.loading import SHAPES, Features
 
 from .bpf_building import build_text
-from .btf import FUNC, STRUCT, TYPEDEF, Types
+from .btf import FUNC, FUNC_PROTO, PTR, STRUCT, TYPEDEF, UNION, Type, Types
 
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
 C = Path(__file__).parents[2] / "src" / "headway" / "linux" / "bpf"
 LOOP = 'SEC("raw_tp/sys_enter") int endless(u64 *ctx) { for (;;) { if (!*(volatile u64 *)ctx) return 0; } }\n'
+LOAD_64 = 0x18
+"""BPF_LD | BPF_IMM | BPF_DW, whose second register says whether the number is a map's."""
 FINE = 'SEC("tp_btf/sys_exit") int fine(u64 *ctx) { return ctx[0] == 1; }\n'
 
 
@@ -73,7 +76,62 @@ def test_damaged_type_information_is_read_or_refused(data: st.DataObject) -> Non
     assert all(number > 0 for number in found.values())
 
 
+def described(types: Types, structure: Type, deep: int = 3) -> list[object]:
+    """The members of a structure, with what is in them."""
+    found: list[object] = []
+    for name, number, place in structure.items:
+        member = types.bare(number)
+        inside = described(types, member, deep - 1) if member.kind in (STRUCT, UNION) and deep else []
+        what = "" if member.kind in (PTR, FUNC_PROTO) else member.name
+        found.append((types.text(name), place, PTR if member.kind == FUNC_PROTO else member.kind, what, inside))
+    return found
+
+
+@pytest.mark.skipif(not VMLINUX.exists(), reason="this kernel has no BTF")
+def test_reduced_types_have_what_was_wanted_as_it_was() -> None:
+    kernel = VMLINUX.read_bytes()
+    whole, reduced = Types(kernel), Types(_btf.reduced(kernel, types_in(object_of())))
+    tasks = [one for one in reduced.all if one.name == "task_struct" and one.kind == STRUCT]
+    assert [described(reduced, one) for one in tasks] == [
+        described(whole, one) for one in whole.all if one.name == "task_struct" and one.kind == STRUCT
+    ]
+    assert len(reduced.all) * 20 < len(whole.all)
+
+
+@given(st.data())
+def test_damaged_type_information_is_reduced_or_refused(data: st.DataObject) -> None:
+    image = bytearray(types_in(object_of())[:60_000])
+    for _ in range(data.draw(st.integers(1, 8))):
+        image[data.draw(st.integers(0, 6000))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(ValueError):
+        reduced = _btf.reduced(bytes(image), types_in(object_of()))
+        assert _btf.reduced(reduced, types_in(object_of())) is not None
+
+
 # ---- objects ----
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["plain.bpf.o", "progress.bpf.o"])
+def test_programs_are_the_same_whether_libbpf_sees_all_types_of_the_kernel_or_those_it_needs(name: str) -> None:
+    image = (resources.files("headway.linux") / "bpf" / name).read_bytes()
+    assert instructions_of(image, VMLINUX.read_bytes()) == instructions_of(image, None)
+
+
+def instructions_of(image: bytes, kernel_types: bytes | None) -> dict[str, list[bytes]]:
+    """The instructions of an object's programs as the kernel would get them, without the numbers of maps."""
+    with Object(Library(), image, kernel_types) as programs:
+        for each in ("exits", "thread_records", "free_thread_records", "published_threads"):
+            programs.map(each).max_entries = 4096
+        ours = dict(program.identity for program in programs.programs.values() if program.is_relocated)
+        with relocated.taking(programs.library, ours) as taken:
+            programs.library.check("loading", "bpf_object__load", programs._handle)
+    found = {}
+    for program in taken:
+        code = program.instructions
+        words = [code[i : i + 8] for i in range(0, len(code), 8)]
+        found[program.name] = [word[:4] if word[0] == LOAD_64 and word[1] >> 4 else word for word in words]
+    return found
 
 
 def test_the_smaller_object_is_taken_where_nothing_is_asked_for_that_it_lacks() -> None:

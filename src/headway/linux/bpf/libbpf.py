@@ -293,6 +293,20 @@ class _UprobeOptions(ctypes.Structure):
     ]
 
 
+class _OpenOptions(ctypes.Structure):
+    """The head of struct bpf_object_open_opts (libbpf 1.0; later ones only append, and ``sz`` says what is here)."""
+
+    _fields_ = [
+        ("sz", c_size_t),
+        ("object_name", c_char_p),
+        ("relaxed_maps", ctypes.c_bool),
+        ("pin_root_path", c_char_p),
+        ("unused", c_uint32),
+        ("kconfig", c_char_p),
+        ("btf_custom_path", c_char_p),
+    ]
+
+
 class _LinkOptions(ctypes.Structure):
     """The head of struct bpf_link_create_opts (libbpf 1.0), for perf events."""
 
@@ -454,11 +468,20 @@ class RingReader:
 class Object:
     """An eBPF object: open it, set it up, load it, attach its programs; closing detaches and frees everything."""
 
-    def __init__(self, library: Library, image: bytes) -> None:
+    def __init__(self, library: Library, image: bytes, kernel_types: bytes | None = None) -> None:
+        """Open it. ``kernel_types``: of the running kernel (BTF); where they are given, libbpf needs not read them."""
         self.library = library
         self.checksum = f"{crc32(image):08x}-{len(image):x}"
         """Tells it from another object."""
-        self._handle = library.check("opening the eBPF object", "bpf_object__open_mem", image, len(image), None)
+        self._types_fd = -1 if kernel_types is None else relocated.types_for(image, kernel_types)
+        path = None if self._types_fd < 0 else f"/proc/self/fd/{self._types_fd}".encode()
+        options = _OpenOptions(sz=ctypes.sizeof(_OpenOptions), btf_custom_path=path)
+        what = "opening the eBPF object"
+        try:
+            self._handle = library.check(what, "bpf_object__open_mem", image, len(image), byref(options))
+        except BpfError:
+            self._forget_types()
+            raise
         self._links: list[Link] = []
         self.programs: dict[str, BpfProgram] = {}
         handle = 0
@@ -490,6 +513,7 @@ class Object:
             ours = dict(each.identity for each in self.programs.values() if each.wanted and each.is_relocated)
             with relocated.taking(self.library, ours) as taken:
                 self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
+            self._forget_types()
             try:
                 loaded = relocated.load(self.library, taken)
             except relocated.RefusedProgramError as refused:
@@ -580,6 +604,12 @@ class Object:
         if self._handle:
             self.library.call("bpf_object__close", self._handle)
             self._handle = 0
+        self._forget_types()
+
+    def _forget_types(self) -> None:
+        if self._types_fd >= 0:
+            os.close(self._types_fd)
+            self._types_fd = -1
 
     def _printed(self, action: Callable[[], object]) -> None:
         """Run with libbpf's messages kept for the error that may come of it."""

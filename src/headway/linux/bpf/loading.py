@@ -327,7 +327,7 @@ def load(
     }
     for has_prev_state in (True, False):
         values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
-        programs = Object(library, _image(values))
+        programs = Object(library, _image(values), types_of_kernel())
         try:
             for name, entries in sizes.items():
                 programs.map(name).max_entries = entries

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
@@ -19,7 +20,17 @@ from typing import Protocol
 
 from . import _btf
 
-__all__ = ["SECTIONS", "Caller", "RefusedProgramError", "RelocatedProgram", "learn_hooks", "load", "register", "taking"]
+__all__ = [
+    "SECTIONS",
+    "Caller",
+    "RefusedProgramError",
+    "RelocatedProgram",
+    "learn_hooks",
+    "load",
+    "register",
+    "taking",
+    "types_for",
+]
 
 BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -31,6 +42,8 @@ _TRACE_RAW_TP, _TRACE_ITER = 23, 28
 """BPF_TRACE_RAW_TP, BPF_TRACE_ITER: the types of attachment."""
 _LOG_BYTES = 1 << 24
 _INSTRUCTION = 8
+_BTF_BEGINNING = struct.pack("=HBBI", 0xEB9F, 1, 0, 24)
+"""The beginning of an object's type information: magic number, version, flags, length of the head."""
 _EMPTY = bytes((0xB7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0))
 """r0 = 0; exit."""
 
@@ -193,6 +206,22 @@ def learn_hooks(types: bytes) -> Mapping[str, int]:
         if first:
             _hooks[first] = _btf.find(types, kind, first)
     return _hooks[SECTIONS["tp_btf"][3]]
+
+
+def types_for(image: bytes, kernel_types: bytes) -> int:
+    """Return a file with those types of the kernel by which libbpf relocates an object; -1: let it take all of them.
+
+    For each type of the object libbpf looks at the names of all types of the kernel, and of its modules.
+    ``kernel_types``: the running kernel's type information.
+    """
+    try:
+        types = _btf.reduced(kernel_types, image[image.index(_BTF_BEGINNING) :])
+    except ValueError:
+        return -1
+    fd = os.memfd_create("types", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(types)
+    return fd
 
 
 def _hook(section: str) -> int:

@@ -8,6 +8,7 @@ cdef extern from *:
     #include <fcntl.h>
     #include <pthread.h>
     #include <sched.h>
+    #include <signal.h>
     #include <stdint.h>
     #include <sys/epoll.h>
     #include <sys/mman.h>
@@ -155,6 +156,23 @@ cdef extern from *:
         return self->tags[tag].word / 2 - before;
     }
 
+    static void exercise_handler(int signal) { (void)signal; }
+
+    /* Unmap a file that nobody else has open, which the kernel closes after the call, and send itself a signal. */
+    static int exercise_ways_back(int n) {
+        struct sigaction handled = {.sa_handler = exercise_handler}, before;
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        if (sigaction(SIGURG, &handled, &before)) return -1;
+        while (n--) {
+            int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+            char *memory = mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0);
+            if (fd >= 0) close(fd);
+            if (memory != MAP_FAILED) munmap(memory, page);
+            syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), SIGURG);
+        }
+        return sigaction(SIGURG, &before, NULL);
+    }
+
     static uint64_t exercise_handovers(int n) {
         char byte = 0;
         uint64_t start = exercise_clock();
@@ -174,6 +192,7 @@ cdef extern from *:
     unsigned long exercise_polls(int n) nogil
     unsigned long exercise_looks(int n) nogil
     unsigned long exercise_faults(int n) nogil
+    int exercise_ways_back(int n) nogil
     unsigned long exercise_handovers(int n) nogil
     unsigned long exercise_marks(int n, uint64_t *all) nogil
 
@@ -212,6 +231,12 @@ def polls(int n):
 def looks(int n):
     """Read n times from an empty pipe that does not block. Returns the time taken, ns."""
     return exercise_looks(n)
+
+
+def ways_back(int n):
+    """Unmap n files, and send n signals that are handled. Raises OSError if that fails."""
+    if exercise_ways_back(n):
+        raise OSError("no signal handler")
 
 
 def faults(int n):

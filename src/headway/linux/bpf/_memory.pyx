@@ -36,7 +36,8 @@ cdef extern from "bpf/layout.h" nogil:
         HOLDER_THREAD
         THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
         TASK_RECORD, THREAD_COUNTS, THREAD_HISTOGRAMS
-    const uint32_t HELD_STILL_READY, OTHER_TASKS
+        N_WAYS_BACK, BACK_FROM_TASK_WORK, BACK_FROM_SIGNAL
+    const uint32_t HELD_STILL_READY, OTHER_TASKS, WAY_BACK_SOUGHT
 
     struct cell:
         uint64_t time
@@ -158,8 +159,9 @@ cdef extern from "bpf/layout.h" nogil:
     struct control:
         uint64_t snapshot_at
         uint64_t told_at
-        uint32_t snapshot, last, command, only, thread_records
+        uint32_t snapshot, last, command, only, thread_records, filtered
         uint32_t mark_inside, mark_around
+        uint32_t ways_back[N_WAYS_BACK]
         uint64_t level
         uint32_t before[N_EVENTS]
         uint32_t after[N_EVENTS]
@@ -1167,6 +1169,15 @@ cdef class BpfMaps:
         self.shared.mark_inside = fixed_point(inside)
         self.shared.mark_around = fixed_point(around)
 
+    def set_ways_back(self, task_work, signal):
+        """Set what the kernel takes on a way back to user code after its last event there, ns.
+
+        ``task_work``: after a call that put something off; ``signal``: into a signal handler. None for both: it is
+        sought, and all time until the next event is of the way back.
+        """
+        self.shared.ways_back[BACK_FROM_TASK_WORK] = WAY_BACK_SOUGHT if task_work is None else <uint32_t>task_work
+        self.shared.ways_back[BACK_FROM_SIGNAL] = WAY_BACK_SOUGHT if signal is None else <uint32_t>signal
+
     def mark(self, uint32_t tid, uint64_t address):
         """Tell the programs the address of a thread's block of marked regions, unless the thread has done so itself."""
         cdef uint32_t number
@@ -1242,6 +1253,11 @@ cdef class BpfMaps:
         return found
 
     @property
+    def has_filters(self):
+        """Whether a measured thread had a filter of its system calls (seccomp) when it left a processor."""
+        return bool(self.shared.filtered)
+
+    @property
     def undated(self):
         """The time of spans of user code in which a thread context changed at a moment that is not known, ns."""
         cdef int cpu
@@ -1310,6 +1326,7 @@ cdef class BpfMaps:
         cdef uint64_t at = headway_clock() + 20_000
         self.shared.snapshot_at = <uint64_t>-1
         self.last_snapshot = 0
+        self.shared.filtered = 0
         for cpu in range(self.n_cpus):
             p = self.processor_at(cpu)
             p.state = UNKNOWN

@@ -20,7 +20,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headway.linux.levels import Level
 from headway.linux.perf import perf_event as perf
@@ -30,6 +30,9 @@ from . import _exercise
 from .attaching import Attachments
 from .layout import EVENTS
 from .libbpf import Object
+
+if TYPE_CHECKING:
+    from ._memory import BpfMaps
 
 _Round = TypeVar("_Round")
 
@@ -43,6 +46,7 @@ __all__ = [
     "believable",
     "compare",
     "costs",
+    "find_ways_back",
 ]
 
 BEFORE = 0.4
@@ -64,6 +68,8 @@ _SAME_SPEED = 0.15
 """The relative difference of two exercises between which the machine has not changed its speed."""
 _SAMPLED_ROUNDS, _SAMPLED_CALLS, _SAMPLING_NS = 5, 20_000, 100_000
 """To find what a sample costs: rounds, calls in each, and ns from one sample to the next: some fall into a round."""
+_WAYS_BACK, _WAYS_BACK_ROUNDS = 32, 5
+"""Of each kind in a round, and rounds: the shortest counts, because a bound is wanted."""
 _MARKS = 400
 """Regions in a round."""
 _CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
@@ -108,6 +114,9 @@ class Costs:
     """What a call of a marked function costs, by `FUNCTIONS`: in the function's time, and in its caller's."""
     marks: tuple[float, float] = (0.0, 0.0)
     """What a pair of marks of a region takes: in the region, and around it."""
+    ways_back: tuple[float, float] = (0.0, 0.0)
+    """What the kernel takes on a way back to user code after its last event there: after a call that put something off,
+    and into a signal handler (way_back.h)."""
     own_return: tuple[float, float] | None = None
     """The same of a call whose return is seen at the function's own return instruction, of the first of `FUNCTIONS`.
     None: no function has such a probe.
@@ -246,6 +255,20 @@ def compare(
     return Comparison(found, ends.call, undisturbed)
 
 
+def find_ways_back(memory: BpfMaps, exerciser: ExercisingProcess) -> tuple[float, float]:
+    """Return what the kernel takes on ways back to user code (`Costs.ways_back`). The process is measured meanwhile."""
+    memory.set_ways_back(None, None)
+    exerciser.come_back()  # the first time takes longer
+    rounds = []
+    for _ in range(_WAYS_BACK_ROUNDS):
+        before = memory.times_of(exerciser.pid)
+        times = exerciser.come_back()
+        after = memory.times_of(exerciser.pid)
+        rounds.append([(after.get(s, 0) - before.get(s, 0)) / times for s in ("kernel.task_work", "kernel.signal")])
+    task_work, signal = (max(0.0, min(found)) for found in zip(*rounds, strict=True))
+    return task_work, signal
+
+
 def _cost_of_sample(exerciser: ExercisingProcess) -> float:
     """Return what the interrupt of a sample takes, ns: how much longer a round takes in which there are many.
 
@@ -358,6 +381,11 @@ class ExercisingProcess:
         self._asked(b"%d" % which)
         return _FUNCTION_CALLS
 
+    def come_back(self) -> int:
+        """Put work off until the end of a call, and send itself signals; how often each."""
+        self._asked(b"b")
+        return _WAYS_BACK
+
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         """End it."""
         os.close(self._ask)
@@ -414,10 +442,16 @@ def _call_functions(which: int) -> tuple[int, ...]:
     return (True,)
 
 
+def _come_back() -> tuple[int, ...]:
+    _exercise.ways_back(_WAYS_BACK)
+    return (True,)
+
+
 _ANSWERS: Mapping[bytes, Callable[[], tuple[int, ...]]] = {
     b"?": _measure,
     b"m": _measure_marks,
     b"c": _call_for_long,
+    b"b": _come_back,
     b"r": lambda: (True,),
     b"q": lambda: _median(_exercise.calls, _CALLS),
 }

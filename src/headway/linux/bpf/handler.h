@@ -5,6 +5,7 @@
 
 #include "levels.h"
 #include "unseen.h"
+#include "way_back.h"
 
 /* ---- stolen time ---- */
 
@@ -96,6 +97,8 @@ INLINE u32 try_to_prepare(struct processor *p, u32 state)
 			end_unseen_run(number, now);
 		number = identify_running_thread(now, state);
 	}
+	if (number && is_way_back(p->state))
+		end_way_back(number, state);
 	return number;
 }
 
@@ -134,7 +137,7 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 	u32 number = p->thread_record;
 	u64 now = bpf_ktime_get_ns();
 	ORDER();
-	if (!is_prepared(p, number, now)) {
+	if (!is_prepared(p, number, now) || UNLIKELY(is_way_back(p->state))) {
 		number = prepare_event(state);
 		if (number == NOT_NOW)
 			return false;

@@ -93,6 +93,7 @@ class KeptFile:
             {
                 "costs": dict(kept.costs.of),
                 "marks": list(kept.costs.marks),
+                "ways_back": list(kept.costs.ways_back),
                 "call": kept.call,
                 "change_ns": kept.change_ns,
             }
@@ -145,8 +146,11 @@ def _parse(content: bytes) -> KeptCosts | None:
         found = json.loads(content)
         of = {str(kind): _number(cost) for kind, cost in found["costs"].items()}
         inside, around = map(_number, found["marks"])
+        task_work, signal = map(_number, found["ways_back"])
         kept = KeptCosts(
-            Costs(of, marks=(inside, around)), _number(found["call"]), int(_number(found["change_ns"], 1e12))
+            Costs(of, marks=(inside, around), ways_back=(task_work, signal)),
+            _number(found["call"]),
+            int(_number(found["change_ns"], 1e12)),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

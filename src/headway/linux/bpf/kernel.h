@@ -146,10 +146,11 @@ static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (vo
 struct pt_regs {
 	unsigned long di, si, dx, r10, r8, r9;
 	unsigned long sp;
+	unsigned long ax;
 	unsigned long orig_ax;
 	unsigned long cs;
 } CORE;
-enum { CALL_EXECVE = 59 };
+enum { CALL_EXECVE = 59, CALL_EXIT = 60, CALL_SPLICE = 275, CALL_EXIT_GROUP = 231, CALL_RESTART_SYSCALL = 219 };
 struct thread_struct {
 	unsigned long fsbase;
 } CORE;
@@ -175,6 +176,7 @@ INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 
 	}
 	return 0;
 }
+#define HAS_NOT_BEGUN(regs) ((regs)->ax == (unsigned long)-38) /* ENOSYS: what a call returns until it has begun */
 #define COMPAT_CALL(regs) (((regs)->cs & 0xffff) == 0x23) /* __USER32_CS */
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
@@ -184,7 +186,7 @@ struct pt_regs {
 	s32 syscallno;
 	u64 pstate;
 } CORE;
-enum { CALL_EXECVE = 221 };
+enum { CALL_EXECVE = 221, CALL_EXIT = 93, CALL_SPLICE = 76, CALL_EXIT_GROUP = 94, CALL_RESTART_SYSCALL = 128 };
 struct thread_struct {
 	struct {
 		unsigned long tp_value;
@@ -211,6 +213,7 @@ INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 
 	}
 	return 0;
 }
+#define HAS_NOT_BEGUN(regs) ((void)(regs), false) /* not told */
 #define COMPAT_CALL(regs) ((regs)->pstate & 0x10) /* PSR_MODE32_BIT */
 #else
 #error "headway's eBPF programs know x86-64 and arm64"
@@ -222,8 +225,15 @@ GLOBAL u64 any_argument(u32 number)
 	return argument(bpf_task_pt_regs(bpf_get_current_task_btf()), number);
 }
 
+struct block_device;
+
+struct super_block {
+	struct block_device *s_bdev; /* that the file system is on; NULL: on none, or on several */
+} CORE;
+
 struct inode {
 	unsigned short i_mode;
+	struct super_block *i_sb;
 	unsigned long i_ino;
 } CORE;
 
@@ -327,6 +337,10 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } CORE;
 
+struct sched_dl_entity {
+	unsigned dl_throttled : 1; /* it has used its runtime up, and waits for its next period (SCHED_DEADLINE) */
+} CORE;
+
 struct sched_info {
 	/* CONFIG_SCHED_INFO, by the run queue's clock. */
 	unsigned long run_delay; /* total time ready until it last came onto a processor */
@@ -336,6 +350,20 @@ struct sched_info {
 
 struct thread_info {
 	u32 cpu; /* in task_struct before commit bcf9033e5449, 5.16 */
+} CORE;
+
+struct callback_head;
+
+struct seccomp {
+	int mode;
+} CORE;
+
+struct sigaction {
+	void *sa_handler;
+} CORE;
+
+struct k_sigaction {
+	struct sigaction sa;
 } CORE;
 
 struct task_struct {
@@ -352,11 +380,15 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	void *stack;
 	unsigned in_iowait : 1;
+	unsigned frozen : 1; /* by its control group (cgroup v2) */
+	struct seccomp seccomp;
+	struct callback_head *task_works; /* what it does for the kernel before it goes back to user code */
 	char comm[16];
 	int prio;
 	bool throttled; /* commit e1fad12dcb66 ("sched/fair: Switch to task based throttle model"), 6.18 */
 	struct task_group *sched_task_group;
 	struct sched_entity se;
+	struct sched_dl_entity dl;
 	struct pid *thread_pid;
 	struct task_struct *group_leader;
 	struct files_struct *files;
@@ -381,8 +413,10 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } CORE;
 
-enum { PF_KTHREAD = 0x00200000, PF_WORKER = 0x00004010 }; /* include/linux/sched.h; PF_IO_WORKER and PF_USER_WORKER */
-enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80 };
+/* include/linux/sched.h; PF_WORKER is PF_IO_WORKER and PF_USER_WORKER. */
+enum { PF_KTHREAD = 0x00200000, PF_WORKER = 0x00004010, PF_EXITING = 0x4, PF_DUMPCORE = 0x200 };
+enum { SECCOMP_FILTER = 2 };
+enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80, TASK_STATE_FROZEN = 0x8000 };
 enum {
 	MODE_TYPE = 0170000,
 	MODE_SOCKET = 0140000,
@@ -392,5 +426,6 @@ enum {
 	MODE_FIFO = 0010000
 };
 enum { OPEN_NONBLOCK = 04000 };
+enum { RESTART_BLOCK = -516 }; /* ERESTART_RESTARTBLOCK: the call goes on as restart_syscall */
 
 #endif

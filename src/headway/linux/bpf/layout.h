@@ -109,6 +109,11 @@ enum state {
 	SOFTIRQ = 64, /* + vector, 0 to 9 */
 	N_SOFTIRQS = 10,
 	N_INTERRUPTS = 32, /* states from IRQ_DEVICE on */
+	KERNEL_COREDUMP = IRQ_DEVICE + N_INTERRUPTS, /* a signal ends the process, and its memory may be written */
+	KERNEL_TASK_WORK, /* what a call has put off until its end (way_back.h) */
+	KERNEL_SIGNAL, /* on the way into a signal handler */
+	WAIT_COREDUMP,
+	WAIT_FROZEN, /* its control group is frozen */
 };
 
 /* Why a thread is ready and does not run: time ready is divided in this order (ready_parts.h). */
@@ -304,6 +309,7 @@ struct thread_record {
 	struct cell cells[N_CELLS]; /* the first `used` of them, in order of first use */
 	__u8 index[N_STATES]; /* state -> 1 + its cell; 0: none yet */
 	__u16 current_poll_state; /* the state of polling of the check in progress */
+	__u16 interrupted_call; /* the state of the call that restart_syscall goes on with */
 	__u16 polling; /* OTHERS or REPEATED (polling.h): the row has more than one check; 0: it has not */
 	__u32 object_kind; /* what it waits for, see OBJECT_NONE */
 	__u64 about; /* the object of its last check */
@@ -491,6 +497,9 @@ enum ring_word {
 	PART_TIME = PART_STATE + STATE_BITS,
 };
 #define STATE_MASK ((1 << STATE_BITS) - 1)
+
+/* The ways back to user code whose end is not an event (way_back.h). */
+enum way_back { BACK_FROM_TASK_WORK, BACK_FROM_SIGNAL, N_WAYS_BACK };
 
 enum woken_by { WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE };
 
@@ -800,6 +809,8 @@ struct settings {
 };
 
 /* Written by user space, read by the programs. */
+enum way_back_price { WAY_BACK_SOUGHT = 0xffffffff };
+
 struct control {
 	__u64 snapshot_at; /* the snapshot's moment: time before it belongs to the snapshot, time after it does not */
 	__u64 told_at; /* the moment of the previous snapshot, which has been read completely; 0: not known */
@@ -809,10 +820,13 @@ struct control {
 	__u32 only; /* measure only this process; 0: as selected */
 	__u32 thread_records; /* thread records used so far; written by the programs */
 	__u32 namespace_level; /* the level of the reader's pid namespace; written by the programs */
+	__u32 filtered; /* 1: a measured thread has a filter of system calls (seccomp); written by the programs */
 	__u32 processes; /* numbers of processes used so far; written by the programs */
 	__u32 observer; /* the kernel's id of the reader's process, where threads are published; written by the programs */
 	/* What a pair of marks takes, ns << COST_BITS: the part in the region, and the part around it. */
 	__u32 mark_inside, mark_around;
+	/* What the kernel takes on each way back after the last event there, ns; WAY_BACK_SOUGHT: all time until the next. */
+	__u32 ways_back[N_WAYS_BACK];
 	__u64 level; /* the lowest bit, undivided: 1 if the level is `switches` for all; above it: from which snapshot on */
 	/* The cost of an event, ns << COST_BITS: the part before the handler reads its clock, and the part after it. */
 	__u32 before[N_EVENTS];

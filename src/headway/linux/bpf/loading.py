@@ -111,7 +111,6 @@ _FAULTS = (
     "handle_page_fault_kernel",
     "handle_page_fault_begin",
     "handle_page_fault_end",
-    "handle_signal_deliver",
 )
 
 _NOT_PLAIN = ("why", "functions", "n_counted", "record", "stacks", "samples", "tasks", "durations", "publish")
@@ -415,7 +414,6 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "divide_ready_threads": not features.fetch,
         "handle_sample": not shape.stacks,
         "handle_code_sample": not shape.spin,
-        "handle_sched_process_exit": not shape.publish,
         "end_publication": not shape.publish,
         "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget and not shape.when,
         "handle_page_fault_begin": "page_fault_user" in features.tracepoints,

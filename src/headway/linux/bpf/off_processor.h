@@ -5,7 +5,15 @@
 
 #include "files.h"
 #include "holders.h"
-#include "threads.h"
+#include "way_back.h"
+
+/* Whether the file system of a file is on a disk. Where it is not known to be, only the iowait mark tells of a disk. */
+INLINE bool is_on_disk(struct file *file)
+{
+	struct inode *inode = FOLLOW(file, f_inode);
+	struct super_block *of = FOLLOW(inode, i_sb);
+	return FOLLOW(of, s_bdev) || (FOLLOW(inode, i_mode) & MODE_TYPE) == MODE_BLOCK;
+}
 
 /* Returns the wait by the kind of file that the system call is about. */
 INLINE u32 wait_by_file(u64 file)
@@ -16,14 +24,26 @@ INLINE u32 wait_by_file(u64 file)
 	case FILE_SOCKET:
 		return WAIT_NET;
 	case FILE_DISK:
-		return WAIT_DISK;
+		return is_on_disk((struct file *)file) ? WAIT_DISK : WAIT_FILE;
 	}
 	return WAIT_FILE;
 }
 
-GLOBAL u32 own_wait_by_file(void)
+/* The same of the running thread. One end of a splice is a pipe; where the other is no pipe, the pipe is waited for. */
+GLOBAL u32 own_wait_by_file(u32 call)
 {
-	return wait_by_file((u64)file_of(bpf_get_current_task_btf(), any_argument(1)));
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 wait = wait_by_file((u64)file_of(task, any_argument(1)));
+	if (call == CALL_SPLICE && wait != WAIT_PIPE && wait != WAIT_NET)
+		wait = wait_by_file((u64)file_of(task, any_argument(3)));
+	return wait;
+}
+
+INLINE bool is_frozen(struct task_struct *task)
+{
+	if (task->__state & TASK_STATE_FROZEN)
+		return true;
+	return FIELD_EXISTS(task->frozen) && BITFIELD(task, frozen);
 }
 
 /* Returns the wait of a thread that was in the state `doing` on the processor. `runs`: it is the running one. */
@@ -34,7 +54,10 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 		return WAIT_FAULT;
 	if (doing == KERNEL_RECLAIM)
 		return WAIT_RECLAIM;
-	if (is_poll(doing)) /* in a check or a neutral call: find out which */
+	if (is_frozen(task))
+		return WAIT_FROZEN;
+	/* In a check or a neutral call; or the kernel made it wait before a call began, or after that. Find out in which. */
+	if (is_poll(doing) || ((is_user(doing) || is_way_back(doing)) && is_still_in_call(task)))
 		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
@@ -43,11 +66,13 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 		if (disk)
 			return WAIT_DISK;
 		if (reason == WAIT_BY_FILE)
-			return runs ? own_wait_by_file() : wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
+			return runs ? own_wait_by_file(call) : wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
 		return reason ? reason : WAIT_CALL + call;
 	}
 	if (disk)
 		return WAIT_DISK;
+	if (doing == KERNEL_COREDUMP)
+		return WAIT_COREDUMP;
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 

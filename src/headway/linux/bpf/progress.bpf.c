@@ -67,6 +67,8 @@ int handle_sys_enter(u64 *ctx)
 			record->context.announced = 1;
 		if (UNLIKELY(p->depth))
 			count_interrupted(p->thread_record, p->nested[0]);
+		if (UNLIKELY(call == CALL_RESTART_SYSCALL) && record->interrupted_call)
+			state = record->interrupted_call;
 		p->depth = 0;
 		p->state = state ? state : call_state(call);
 	}
@@ -97,11 +99,26 @@ int handle_sys_exit(u64 *ctx)
 			}
 			record->current_check = 0;
 		}
+		if (UNLIKELY((s64)ctx[1] == RESTART_BLOCK))
+			record->interrupted_call = is_poll(p->state) ? 0 : p->state;
 		p->depth = 0;
-		p->state = record->user;
+		p->state = UNLIKELY(has_task_work()) ? KERNEL_TASK_WORK : record->user;
 	}
 	LEAVE(p);
 	return 0;
+}
+
+/* The running thread is in the kernel in another way from now on, and will not go on with what it was in. */
+INLINE void enter_kernel(struct processor *p, u32 state, u32 kind)
+{
+	struct thread_record *record;
+	u64 now;
+	ENTER(p);
+	if (begin_event(p, &record, &now, kind, 0, p->state != state) && record && !is_undivided(p)) {
+		p->depth = 0;
+		p->state = state;
+	}
+	LEAVE(p);
 }
 
 /* ---- the scheduler ---- */
@@ -175,6 +192,13 @@ int handle_sched_switch(u64 *ctx)
 	/* A fault that waits for a disk is major. */
 	if (UNLIKELY(p->state == KERNEL_FAULT_MINOR) && !ctx[0] && p->task == (u64)prev && BITFIELD(prev, in_iowait))
 		rename_fault(p, KERNEL_FAULT_MAJOR);
+	/* It waits in the kernel, and was seen to leave it, or was not seen to enter it. */
+	u32 resume = 0;
+	if (UNLIKELY(is_user(p->state)) && !ctx[0] && p->task == (u64)prev) {
+		resume = state_around_call(prev);
+		if (resume == KERNEL_SIGNAL)
+			p->state = KERNEL_SIGNAL;
+	}
 	/* Where time is not divided a thread has run when it leaves; otherwise it goes on with its state when it comes back. */
 	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0 || p->state == RUNNING))
 		goto out;
@@ -193,13 +217,15 @@ int handle_sched_switch(u64 *ctx)
 	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	bool dead = !preempted && why & TASK_STATE_DEAD;
 	if (record) {
-		record->resume = p->state;
+		record->resume = resume ? resume : p->state;
 		record->depth = p->depth;
 		__builtin_memcpy(record->nested, p->nested, sizeof(record->nested));
 		record->since = now;
 		record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
 		if (FIELD_EXISTS(prev->sched_info.run_delay))
 			record->run_delay = prev->sched_info.run_delay;
+		if (FIELD_EXISTS(prev->seccomp.mode) && UNLIKELY(prev->seccomp.mode == SECCOMP_FILTER) && !control.filtered)
+			control.filtered = 1;
 		if (!dead) {
 			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
 			record->state = state_off_processor(prev, doing, preempted, why);
@@ -508,13 +534,21 @@ int end_publication(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* The reader ends, in whatever way. The kernel detaches these programs after that. */
+/*
+ * A thread ends. Whoever calls exit or exit_group is in that call; others were killed by a signal. Since 6.16 this comes
+ * before the memory is given back.
+ */
 SEC("tp_btf/sched_process_exit")
 int handle_sched_process_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	if (control.observer && (u32)task->pid == control.observer)
-		publish_end(bpf_ktime_get_ns());
+	struct processor *p = this_processor();
+	if (OPTION(publish) && control.observer && (u32)task->pid == control.observer)
+		publish_end(bpf_ktime_get_ns()); /* the reader ends, in whatever way, and the kernel detaches these programs */
+	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
+		return 0;
+	if (p->state == KERNEL_COREDUMP || is_user(p->state) || is_way_back(p->state))
+		enter_kernel(p, call_state(CALL_EXIT), AT_LEAVE);
 	return 0;
 }
 
@@ -600,12 +634,20 @@ int handle_page_fault_end(void *ctx)
 	return end_fault(bpf_get_attach_cookie(ctx) ? KERNEL_FAULT_MAJOR : KERNEL_FAULT_MINOR);
 }
 
-/* A fault that ends in a signal: the memory manager never counts its end. */
+/* A signal is delivered. Where it comes of a fault, the memory manager never counts the end of that. */
 SEC("tp_btf/signal_deliver")
 int handle_signal_deliver(u64 *ctx)
 {
-	(void)ctx;
-	return end_fault(KERNEL_FAULT);
+	struct processor *p = this_processor();
+	end_fault(KERNEL_FAULT);
+	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p) || p->depth)
+		return 0;
+	/* After a call no user code has run. */
+	if (is_user(p->state) && is_still_in_call(bpf_get_current_task_btf()) &&
+		control.ways_back[BACK_FROM_SIGNAL] != WAY_BACK_SOUGHT)
+		p->state = KERNEL_SIGNAL;
+	enter_kernel(p, state_at_signal(ctx[0], (void *)ctx[2]), AT_FAULT_END);
+	return 0;
 }
 
 /* ---- memory that the thread itself must free ---- */

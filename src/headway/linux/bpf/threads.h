@@ -165,6 +165,8 @@ INLINE u32 state_by_registers(struct task_struct *task)
 		return KERNEL_THREAD;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	long call = CALL_IN_PROGRESS(regs);
+	if (UNLIKELY(task->flags & (PF_EXITING | PF_DUMPCORE)) && call != CALL_EXIT && call != CALL_EXIT_GROUP)
+		return task->flags & PF_EXITING ? KERNEL_CALL + CALL_EXIT : KERNEL_COREDUMP;
 	if (call < 0 || call > 0xffff) /* not a call: interrupts put their complemented vector here */
 		return USER;
 	if (COMPAT_CALL(regs))
@@ -213,6 +215,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->user = USER;
 	record->current_check = 0;
 	record->last_poll_state = 0;
+	record->interrupted_call = 0;
 	record->sampled = 0;
 	record->user_stack = 0;
 	record->kernel_stack = 0;

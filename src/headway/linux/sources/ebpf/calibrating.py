@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare
+from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare, find_ways_back
 from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
@@ -54,7 +54,8 @@ def calibrate(
         options.most,
         samples=options.level is Level.SWITCHES or options.budget is not None,
     )
-    costs = replace(found.costs, marks=marks)
+    ways_back = find_ways_back(memory, exerciser) if options.most is Level.INTERRUPTS else (0.0, 0.0)
+    costs = replace(found.costs, marks=marks, ways_back=ways_back)
     if file is not None and kept is not None:
         file.remove()  # the marks are old: the next measurement finds everything again
     elif file is not None and found.undisturbed and marks_undisturbed:

@@ -69,6 +69,8 @@ class BpfMeasurement:
                 whole_ready=bool(options.measure.stacks),
                 only_threads=programs.only_threads,
             )
+            if options.measure.level is not Level.SWITCHES:
+                self._ledgers.note("seccomp", lambda: _SECCOMP if memory.has_filters else "")
             if prepared.modes.needed:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
@@ -265,6 +267,9 @@ def _unknown_durations(options: MeasureOptions) -> str:
     if not options.durations or not (options.level is Level.SWITCHES or options.changes):
         return ""
     return "only of waits and of being ready: what divides processor time tells no beginning and no end of a state"
+
+
+_SECCOMP = "filters of system calls run before a call is seen: their time is in EPI"
 
 
 def _about_contexts(undated: int) -> str:

@@ -55,6 +55,7 @@ class PreparedPrograms:
                     self.programs.memory.start_undivided()
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
             self.programs.memory.set_costs(costs.before(), costs.after())
+            self.programs.memory.set_ways_back(*costs.ways_back)
             self.programs.memory.set_cost_of_marks(*costs.marks)
             self.costs = costs
             """What events cost."""

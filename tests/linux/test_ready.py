@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.compiling import script
+from tests.compiling import Compile, script
 from tests.effort import FEW, exhaustive
 
 from headway.linux.levels import Level
@@ -102,6 +102,19 @@ def test_a_neighbour_that_is_not_measured() -> None:
     found = parts(*spinners(ledger, 1))
     assert found["ready.neighbour"] > 0
     assert found["ready.own"] == 0
+
+
+def test_a_thread_that_has_used_its_runtime_up_is_throttled(compile_c: Compile) -> None:
+    """It has ten times 10 ms of a processor, and waits for its next period in between."""
+    ledger, (away,) = measure(compile_c("deadline"))
+    if not int(away):
+        pytest.skip("this machine has no SCHED_DEADLINE")
+    (thread,) = ledger.threads
+    times = parts(thread)
+    others = (
+        time_in(thread, "ready", "wait", "stolen", "unknown", "kernel", "irq", "softirq") - times["ready.throttled"]
+    )
+    assert 0 < int(away) - others <= times["ready.throttled"]
 
 
 def times_throttled(group: Path) -> int:

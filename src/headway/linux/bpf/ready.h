@@ -66,6 +66,14 @@ INLINE bool can_be_throttled(struct task_struct *task)
 	return !FIELD_EXISTS(task->throttled) || task->throttled;
 }
 
+/* Instead of a run queue: the thread itself is throttled, from when it became ready until it runs. */
+#define BY_ITS_RUNTIME 1ull
+
+INLINE bool has_used_its_runtime(struct task_struct *task)
+{
+	return task->prio < 0 && FIELD_EXISTS(task->dl.dl_throttled) && BITFIELD(task, dl.dl_throttled);
+}
+
 #define QUEUE_FIELD(queue, field) (direct ? (queue)->field : FOLLOW(queue, field))
 
 /* Returns how long a run queue has been throttled. `direct`: the verifier knows the pointer. */
@@ -129,7 +137,7 @@ GLOBAL u64 stolen_from_any(u64 pointer)
 
 GLOBAL u64 throttled_time_of(u64 queue)
 {
-	return queue ? throttled_time((struct cfs_rq *)queue, false) : 0;
+	return queue && queue != BY_ITS_RUNTIME ? throttled_time((struct cfs_rq *)queue, false) : 0;
 }
 
 /* The processor goes from one thread to the next, at this moment. `process`: the next thread's. */
@@ -200,7 +208,7 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 			deferred += now - p->deferred_since;
 	}
 	bool throttled = queue && can_be_throttled(task);
-	record->ready_queue = throttled ? (u64)queue : 0;
+	record->ready_queue = throttled ? (u64)queue : UNLIKELY(has_used_its_runtime(task)) ? BY_ITS_RUNTIME : 0;
 	record->ready.throttled = throttled ? throttled_time(queue, true) : 0;
 	record->ready.stolen = stolen;
 	keep_clocks(record->number, cpu, now, deferred);
@@ -240,7 +248,9 @@ INLINE bool end_ready(u32 cpu, struct cfs_rq *queue, struct thread_record *recor
 	record->ready_cpu = 0;
 	if (on != cpu + 1 || (s64)(now - record->since) < 0)
 		return false;
-	if (UNLIKELY(kept))
+	if (UNLIKELY(kept == BY_ITS_RUNTIME))
+		throttled = now - record->since;
+	else if (UNLIKELY(kept))
 		throttled = queue && (u64)queue == kept ? throttled_time(queue, true) : throttled_time_of(kept);
 	return divide_ended_ready(number, cpu, now, throttled);
 }
@@ -259,14 +269,14 @@ NOINLINE int move_ready(struct task_struct *task, struct thread_record *record, 
 	}
 	from.stolen = stolen_from(processor_queue_of(queue_of(task)));
 	to.stolen = stolen_from_any((u64)other);
-	if (queue) {
+	if (queue && queue != BY_ITS_RUNTIME) {
 		from.throttled = throttled_time_of(queue);
 		to.throttled = throttled_time_of((u64)other);
 	}
 	if (!read_clocks(on - 1, record->process, now, 0, &from) || !read_clocks(cpu, record->process, now, 0, &to))
 		return 0;
 	move_ready_clocks(&record->ready, &from, &to);
-	record->ready_queue = queue ? (u64)other : 0;
+	record->ready_queue = queue == BY_ITS_RUNTIME ? queue : queue ? (u64)other : 0;
 	record->ready_cpu = cpu + 1;
 	return 0;
 }
@@ -285,7 +295,7 @@ NOINLINE int divide_open_ready(struct thread_record *record, struct thread_snaps
 	if (!p || since >= at || now < at)
 		return 0;
 	clocks.stolen = p->steal > record->ready.stolen ? p->steal : record->ready.stolen;
-	clocks.throttled = throttled_time_of(record->ready_queue);
+	clocks.throttled = record->ready_queue == BY_ITS_RUNTIME ? at - since : throttled_time_of(record->ready_queue);
 	if (!read_clocks(cpu, record->process, now, 0, &clocks))
 		return 0;
 	divide_ready(&record->ready, &clocks, at - since, to->open_parts);

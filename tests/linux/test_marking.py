@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -69,6 +70,34 @@ def test_every_call_of_a_function_that_calls_itself_is_counted(program: Path) ->
     assert count_of(thread, "noneffective.deep") == 20 * 8
     assert time_in(thread, "noneffective.deep") >= 20 * 8 * 20_000 - disturbed(thread)
     assert time_in(thread, "user") >= 20 * 100_000 - disturbed(thread)
+
+
+def test_calls_are_counted_whatever_happens_in_a_function(program: Path) -> None:
+    thread = only(measure(program, "calls", options=options(program, "calls"))[0])
+    assert count_of(thread, "noneffective.calls") == 200
+    assert count_of(thread, "kernel.getppid") == 600
+
+
+def test_functions_that_are_left_by_a_long_jump_are_counted_and_end_at_the_next_call(program: Path) -> None:
+    thread = only(measure(program, "through", options=options(program, "jump", "jump_through"))[0])
+    assert count_of(thread, "noneffective.jump") == 20
+    assert count_of(thread, "noneffective.jump_through") == 20
+    if platform.machine() == "x86_64":
+        assert time_in(thread, "user") >= 20 * 1_000_000 - disturbed(thread)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program has it in assembly for x86-64")
+@pytest.mark.parametrize("ways_out", [True, False])
+def test_a_function_without_a_stack_frame_goes_on_after_those_that_it_calls(
+    program: Path, ways_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ways_out``: whether returns are seen at the functions' own instructions, or by the kernel's return probes."""
+    if not ways_out:
+        monkeypatch.setattr("headway.linux.regions.functions._ways_out", lambda *_: None)
+    thread = only(measure(program, "frameless", options=options(program, "frameless", "brief"))[0])
+    assert count_of(thread, "noneffective.frameless") == 50
+    assert count_of(thread, "noneffective.brief") == 100
+    assert time_in(thread, "noneffective.frameless") >= 50 * 1_000_000 - disturbed(thread)
 
 
 def test_functions_nested_too_deep_are_counted_and_the_time_is_still_the_functions(program: Path) -> None:

@@ -31,6 +31,16 @@ KEPT void leave(int how) {
     if (how == 1) execl("/proc/self/exe", "again", "outside", (char *)0);
     if (how == 2) syscall(SYS_exit, 0);
 }
+KEPT void calls(void) { for (int i = 0; i < 3; i++) syscall(SYS_getppid); __asm__ volatile(""); }
+KEPT void jump_through(long ns) { jump(ns); __asm__ volatile(""); }
+#if defined(__x86_64__)
+// It calls others and has no stack frame of its own, as some compilers make it.
+void frameless(void);
+static void work_long(void) { work(1000000); }
+__asm__(".text; .globl frameless; .type frameless, @function; frameless: call brief; call *work_in_frameless(%rip); call brief; ret;"
+        ".size frameless, . - frameless");
+__attribute__((used)) static void (*work_in_frameless)(void) = work_long;
+#endif
 static void *run(void *p) { for (int i = 0; i < 50; i++) spend(100000); return p; }
 static void *go(void *p) { leave(2); return p; }
 int main(int argc, char **argv) {
@@ -39,6 +49,18 @@ int main(int argc, char **argv) {
     pthread_t t[8];
     if (!strcmp(how, "share")) {
         for (int i = 0; i < 500; i++) { took += spend(200000); work(200000); }
+    } else if (!strcmp(how, "calls")) {
+        for (int i = 0; i < 200; i++) calls();
+    } else if (!strcmp(how, "through")) {
+        for (int i = 0; i < 20; i++) {
+            if (!setjmp(back)) jump_through(100000);
+            syscall(SYS_getppid);
+            work(1000000);
+        }
+#if defined(__x86_64__)
+    } else if (!strcmp(how, "frameless")) {
+        for (int i = 0; i < 50; i++) frameless();
+#endif
     } else if (!strcmp(how, "deep")) {
         for (int i = 0; i < 20; i++) { took += deep(atoi(argv[2])); work(100000); }
     } else if (!strcmp(how, "jump")) {

@@ -158,6 +158,7 @@ struct thread_struct {
 	((task)->thread.fsbase) /* programs set it by arch_prctl(2) and clone(2), so it is up to date */
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->orig_ax) /* -1: entered the kernel by an interrupt or a fault */
 #define STACK(regs) ((regs)->sp)
+enum { RETURN_ADDRESS = 8 }; /* bytes by which a return moves the stack pointer */
 INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
 {
 	switch (number) {
@@ -195,6 +196,7 @@ struct thread_struct {
 #define THREAD_POINTER(task) ((task)->thread.uw.tp_value) /* as of its last switch: 0 until its first */
 #define CALL_IN_PROGRESS(regs) ((long)(regs)->syscallno) /* NO_SYSCALL is -1 */
 #define STACK(regs) ((regs)->sp)
+enum { RETURN_ADDRESS = 0 };
 INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 1 */
 {
 	switch (number) {

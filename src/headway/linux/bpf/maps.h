@@ -234,6 +234,7 @@ struct user_span {
 
 struct frame {
 	u64 stack; /* the stack pointer when it was called */
+	u64 return_address; /* on that stack; 0: not known */
 	u32 outer; /* the state that it was called in */
 	u32 spare;
 };

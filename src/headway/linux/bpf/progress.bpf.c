@@ -58,6 +58,8 @@ int handle_sys_enter(u64 *ctx)
 				defer_check(record, check);
 			add_cost(p, AT_ASK);
 		}
+		if (OPTION(functions) && UNLIKELY(record->user >= TAG) && !is_probe_call(call))
+			leave_marked_functions(p->thread_record);
 		if (UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_CALL)
 			register_block(p->thread_record, argument(regs, 2));
 		if (OPTION(tasks) && UNLIKELY(call == CALL_PRCTL) && (u32)argument(regs, 1) == REGISTER_TASKS_CALL &&
@@ -819,7 +821,8 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 	ENTER(p);
 	if (begin_event(p, &record, &now, kind, USER, kind != AT_FUNCTION) && record &&
 		(is_user(p->state) || p->state == OVERHEAD) && !is_undivided(p)) {
-		track_marked_function(p->thread_record, state);
+		track_marked_function(p->thread_record, state, kind == AT_FUNCTION_END ? RETURN_ADDRESS : 0,
+			kind != AT_FUNCTION && p->state >= TAG);
 		if (p->state != OVERHEAD) /* otherwise the kernel's own call for the probe goes on */
 			p->state = record->user;
 		u64 event = AT_FUNCTION + instruction;

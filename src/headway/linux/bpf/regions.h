@@ -397,13 +397,17 @@ u64 drop_marked_frame(u64 stack)
 	return frame->outer;
 }
 
-/* A marked function was called (`state` is its state) or has returned (`state` is 0). Sets the state of user code. */
-u64 track_marked_function(u32 number, u32 state)
+/*
+ * A marked function was called (`state` is its state) or has returned (`state` is 0). Sets the state of user code, and
+ * counts the functions that have been left. `returned`: so many bytes of the stack went with the return. `counted`: the span
+ * that ended has counted the innermost function.
+ */
+u64 track_marked_function(u32 number, u32 state, u64 returned, u32 counted)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
 	struct task_struct *task = bpf_get_current_task_btf();
-	u64 stack = STACK(bpf_task_pt_regs(task));
+	u64 stack = STACK(bpf_task_pt_regs(task)) - returned;
 	if (!p || !record)
 		return 0;
 	struct marks *m = bpf_task_storage_get(&marks, task, NULL, STORAGE_CREATE);
@@ -416,6 +420,8 @@ u64 track_marked_function(u32 number, u32 state)
 		u32 outer = drop_marked_frame(stack);
 		if (!outer)
 			break;
+		if (i || !counted)
+			count_interrupted(number, user);
 		user = outer;
 	}
 	u32 n = m->n_frames;
@@ -426,11 +432,55 @@ u64 track_marked_function(u32 number, u32 state)
 		struct frame *frame = &m->frames[MASKED(n, N_FRAMES)];
 		frame->stack = stack;
 		frame->outer = user;
+		frame->return_address = 0;
+		if (RETURN_ADDRESS > 0)
+			bpf_probe_read_user(&frame->return_address, sizeof(frame->return_address), (void *)stack);
 		m->n_frames = n + 1;
 	} else {
 		state = user;
 	}
 	record->user = state;
+	return 0;
+}
+
+/* Whether the function of a frame has been left, as the stack and what is on it show. */
+INLINE bool has_been_left(struct frame *frame, u64 stack)
+{
+	u64 address = 0;
+	if (frame->stack != stack)
+		return frame->stack < stack;
+	/* Its caller has called another function since then, or it has no frame of its own. */
+	return RETURN_ADDRESS > 0 && !bpf_probe_read_user(&address, sizeof(address), (void *)stack) &&
+		address != frame->return_address;
+}
+
+GLOBAL u64 drop_left_frame(u64 stack)
+{
+	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
+	u32 n = m ? m->n_frames : 0;
+	if (!m || !n || n > N_FRAMES)
+		return 0;
+	struct frame *frame = &m->frames[MASKED(n - 1, N_FRAMES)];
+	if (!has_been_left(frame, stack))
+		return 0;
+	m->n_frames = n - 1;
+	return frame->outer;
+}
+
+/* The running thread, which is in a marked function, makes a call. An exception or a long jump may have left functions. */
+GLOBAL int leave_marked_functions(u32 number)
+{
+	struct thread_record *record = thread_record_at(number);
+	u64 stack = STACK(bpf_task_pt_regs(bpf_get_current_task_btf()));
+	if (!record)
+		return 0;
+	for (u32 i = 0; i < N_FRAMES; i++) {
+		u32 outer = drop_left_frame(stack);
+		if (!outer)
+			break;
+		count_interrupted(number, record->user);
+		record->user = outer;
+	}
 	return 0;
 }
 

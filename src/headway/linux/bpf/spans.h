@@ -72,6 +72,9 @@ INLINE void charge_until_now(struct processor *p, struct thread_record *record, 
 		if (record)
 			record->undivided_overhead += cost;
 	}
+	/* A marked function goes on after calls and faults, until it returns. */
+	if (OPTION(functions) && at < AT_FUNCTION_END && p->state >= TAG)
+		ended = 0;
 	charge_span(p, record, now, now, time - cost, ended);
 	count_event(p, at);
 }

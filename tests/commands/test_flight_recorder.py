@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from headway.commands import record as command
 from headway.linux.options import Selection
 from headway.model import Ledger, violations
+from headway.recording import writer as recording
 from headway.recording.format import part_name
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
@@ -24,7 +26,16 @@ from headway.session import flight, recorder
 from headway.session.flight import FlightRecorder, event_paths
 from headway.session.recorder import describe, record
 
-from .test_record import HEADWAY, Source, until
+from ..running import headway
+from .test_record import Source, until
+
+IN_A_HURRY = """
+from headway.linux.sources.ebpf import depth_control as control
+control.PERIOD_NS, control.HOLD_NS = 100_000_000, 1_000_000_000
+from headway.commands import main
+main()
+"""
+"""headway that looks ten times a second whether a condition holds, and sees calls for one more second."""
 
 
 class DeepSource(Source):
@@ -134,7 +145,18 @@ for line in sys.stdin:
 
 @pytest.mark.root
 def test_an_event_has_the_calls_and_what_was_before(tmp_path: Path) -> None:
-    words = [*HEADWAY, "record", "--flight-recorder", "2", "--when", "process: running > 1 %", "-o", "a.hw"]
+    words = [
+        sys.executable,
+        "-c",
+        IN_A_HURRY,
+        "record",
+        "--flight-recorder",
+        "2",
+        "--when",
+        "process: running > 1 %",
+        "-o",
+        "a.hw",
+    ]
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", PROGRAM], **piped) as program:  # type: ignore[call-overload]
 
@@ -172,11 +194,12 @@ def test_an_event_has_the_calls_and_what_was_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_without_a_condition_it_keeps_the_last_seconds(tmp_path: Path) -> None:
-    first = f"a.hw/transitions/{part_name(0)}"
-    waits = f"until [ -e {first} ]; do sleep 0.1; done; while [ -e {first} ]; do sleep 0.1; done"
-    words = ["--flight-recorder", "1", "-o", "a.hw", "--", "sh", "-c", waits]
-    done = subprocess.run([*HEADWAY, "record", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_without_a_condition_it_keeps_the_last_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "RecordingWriter", partial(RecordingWriter, seconds=0.1))
+    monkeypatch.setattr(recorder, "TAKE_SECONDS", 0.05)
+    first = tmp_path / "a.hw" / "transitions" / part_name(0)
+    waits = f"until [ -e {first} ]; do sleep 0.05; done; while [ -e {first} ]; do sleep 0.05; done"
+    done = headway("record", "--flight-recorder", "0.2", "-o", tmp_path / "a.hw", "--", "sh", "-c", waits)
     assert done.returncode == 0, done.stderr
     assert "events" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.hw"]

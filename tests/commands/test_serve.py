@@ -33,8 +33,10 @@ from headway.serving.token import acl_lets_others, read_token
 
 parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="needs prometheus_client")
 
-HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
-SERVE = [*HEADWAY, "serve", "--listen", "127.0.0.1:0"]
+MAIN = "from headway.commands import main; main()"
+HEADWAY = [sys.executable, "-c", MAIN]
+LISTEN = ["serve", "--listen", "127.0.0.1:0"]
+SERVE = [*HEADWAY, *LISTEN]
 SOURCES = [pytest.param("bpf", marks=pytest.mark.root), "proc"]
 OPEN = "application/openmetrics-text; version=1.0.0"
 each_source = pytest.mark.parametrize("source", SOURCES)
@@ -98,11 +100,14 @@ def the_rest(process: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def serving(
-    *words: str, before: Callable[[], None] | None = None, env: dict[str, str] | None = None
+    *words: str,
+    before: Callable[[], None] | None = None,
+    env: dict[str, str] | None = None,
+    first: str = "pass",
 ) -> Iterator[Running]:
-    """A server with these options; at the end it is told to stop, and stops well."""
+    """A server with these options, which does something first; at the end it is told to stop, and stops well."""
     process = subprocess.Popen(
-        [*SERVE, *words],
+        [sys.executable, "-c", f"{first}; {MAIN}", *LISTEN, *words],
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=before,
@@ -408,22 +413,29 @@ def test_figures_can_be_added_up_by_pod(source: str, by: str) -> None:
     assert found["headway_processes_unplaced_total"] == [({}, 0)]
 
 
+IN_A_HURRY = "import headway.serving.feed; headway.serving.feed.PATIENCE = 0.2"
+"""It waits no longer for a reading before it says that there is none."""
+
+
 def test_anybody_learns_whether_it_is_healthy(tmp_path: Path) -> None:
-    words = ["--source", "proc", "--token-file", str(token(tmp_path))]
-    with program() as pid, serving(*words, "-p", str(pid)) as server:
+    words = ["--source", "proc", "-I", "100", "--token-file", str(token(tmp_path))]
+    with program() as pid, serving(*words, "-p", str(pid), first=IN_A_HURRY) as server:
+
+        def until(status: int) -> bytes:
+            deadline = time.monotonic() + 200
+            while (answer := server.get("/-/healthy", Host="10.0.0.7"))[0].status != status:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            return answer[1]
+
         assert server.get()[0].status == 401
-        answer, body = server.get("/-/healthy", Host="10.0.0.7")
-        assert (answer.status, body) == (200, b"healthy\n")
+        assert until(200) == b"healthy\n"
         os.kill(server.process.pid, signal.SIGSTOP)  # who measures hangs
         try:
-            deadline = time.monotonic() + 200
-            while server.get("/-/healthy")[0].status != 503:
-                assert time.monotonic() < deadline
+            until(503)
         finally:
             os.kill(server.process.pid, signal.SIGCONT)
-        deadline = time.monotonic() + 200
-        while server.get("/-/healthy")[0].status != 200:
-            assert time.monotonic() < deadline
+        until(200)
 
 
 def test_a_service_manager_is_told_that_it_serves_that_it_lives_and_that_it_ends(tmp_path: Path) -> None:
@@ -599,7 +611,7 @@ def test_nothing_is_loaded_any_more_once_it_serves(source: str, tmp_path: Path) 
         with socket.create_connection(("127.0.0.1", server.port)) as one:
             one.sendall(b"nonsense\r\n\r\n")
             one.recv(1000)
-        time.sleep(1.5)  # for what is looked at once a second
+        time.sleep(1.2)  # for what is looked at once a second
         process.send_signal(signal.SIGINT)
         rest = the_rest(process)
     assert process.returncode == 0
@@ -837,5 +849,5 @@ def test_a_collector_that_is_not_there_is_said_once() -> None:
     with program() as pid, serving("--source", "proc", "-p", str(pid), "--otlp", address, env=env) as server:
         assert server.process.stderr is not None
         server.said.append(server.process.stderr.readline())
-        time.sleep(1)  # for others
+        time.sleep(0.5)  # for others
     assert sum("does not take metrics" in line for line in server.said) == 1

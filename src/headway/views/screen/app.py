@@ -97,16 +97,11 @@ class _Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Yield the widget of the window."""
-        yield Scroll(self._paint, id="help")
+        yield Scroll(self._paint, self._fill, id="help")
 
     def on_mount(self) -> None:
-        """Show the help."""
+        """Let keys scroll it."""
         self.query_one(Scroll).focus()
-        self.call_after_refresh(self._fill)
-
-    def on_resize(self) -> None:
-        """Show the help for the new width."""
-        self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
         view = self.query_one(Scroll)
@@ -216,7 +211,7 @@ class TopApp(App[None]):
             with Container(id="left"):
                 yield Lines(self._titles, self._painter, id="titles")
                 yield ThreadList(self._painter, id="threads")
-            yield Scroll(self._painter, id="panel")
+            yield Scroll(self._painter, self._renew_panel, id="panel")
         yield Input(placeholder="words of a name, tid or pid", max_length=_MAX_WORDS, id="words")
         yield Lines(self._keys, self._painter, id="keys")
         yield Lines(self._too_small, self._painter, id="small")

@@ -64,10 +64,15 @@ class Lines(Widget):
 class Scroll(ScrollView, can_focus=True):
     """Lines that can be scrolled."""
 
-    def __init__(self, paint: Callable[[], Paint], *, id: str) -> None:
+    def __init__(self, paint: Callable[[], Paint], fill: Callable[[], None], *, id: str) -> None:
+        """``fill`` is called when there is another room for lines; it calls `show`."""
         super().__init__(id=id)
-        self._paint = paint
+        self._paint, self._fill = paint, fill
         self._lines: Sequence[Line] = ()
+
+    def on_resize(self) -> None:
+        """Have lines made for the new width."""
+        self._fill()
 
     def show(self, lines: Sequence[Line]) -> None:
         """Show these lines."""

@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import pytest
+import textual.app
+import textual.pilot
 from rich.segment import Segment
 from textual.geometry import Offset
 from textual.pilot import Pilot
 
+import headway.views.screen.app
 from headway.advice import advise
 from headway.errors import HeadwayError
 from headway.model import Cell, GroupBy, Ledger, Overhead, Precision, Processor, Quality, Thread, Window
@@ -25,6 +28,19 @@ pytestmark = pytest.mark.end_to_end
 SECOND = 10**9
 PRECISION = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
 NAMES = ("busy", "kernel", "waiting", "polling")
+ROUNDS = 6
+"""More than a message leads to others, one after the other."""
+
+
+@pytest.fixture(autouse=True)
+def messages_and_not_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual would wait after each key until this process has used no processor for a while."""
+
+    async def at_once(min_sleep: float = 0, max_sleep: float = 0) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(textual.app, "wait_for_idle", at_once)
+    monkeypatch.setattr(textual.pilot, "wait_for_idle", at_once)
 
 
 def thread(tid: int, at: int, name: str, pid: int | None = None, **parts: int) -> Thread:
@@ -120,6 +136,7 @@ def see(
 ) -> TopApp:
     """Run the screen on a terminal of this size, and look at it; it ends well, unless a test says otherwise."""
     app = TopApp(feed, advise=advise, **more)  # type: ignore[arg-type]
+    app.animation_level = "none"
 
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
@@ -132,17 +149,24 @@ def see(
 
 async def settled(pilot: Pilot[None]) -> None:
     """Until what was asked for is on the screen."""
-    for _ in range(3):
-        await pilot.pause()
+    await rounds(pilot)
     for worker in pilot.app.workers:
         if worker.name == "_read" and not worker.is_finished:
             await worker.wait()
-    for _ in range(3):
-        await pilot.pause()
+    await rounds(pilot)
+
+
+async def rounds(pilot: Pilot[None]) -> None:
+    """Let every part of the screen take its messages, and those that come of them, and draw what came of all."""
+    for _ in range(ROUNDS):
+        await pilot.pause(0)
+        await pilot.app.animator.wait_until_complete()
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    await pilot.press(*keys)
+    for key in keys:
+        await pilot.press(key)
+        await rounds(pilot)
     await settled(pilot)
 
 
@@ -550,15 +574,17 @@ def test_keys_move_through_time() -> None:
     see(feed, look)
 
 
-def test_time_goes_on_by_itself_and_stops_at_its_end() -> None:
-    feed = Before(100)
+def test_time_goes_on_by_itself_and_stops_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headway.views.screen.app, "_PLAYING", 0.01)
+    feed = Before(100_000)
 
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         await press(pilot, "space")
         assert "stop" in shown(app)[-1]
         feed.number = app._place + 3
         for _ in range(200):
-            await pilot.pause(0.05)
+            await pilot.pause(0.02)
+            await settled(pilot)
             if f"{feed.number} of {feed.number}" in shown(app)[0] and "stop" not in shown(app)[-1]:
                 break
         assert f"{feed.number} of {feed.number}" in shown(app)[0]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.effort import FEW
 from tests.running import Done, headway
 
 from headway.linux.sources.choose import may_use_bpf
+from headway.session import measure
 from headway.views.json import schema
 
 HEADWAY = [sys.executable, "-c", "from headway.commands import main; main()"]
@@ -58,12 +60,19 @@ def refused(done: Done | subprocess.CompletedProcess[str], status: int, *words: 
         assert word in done.stderr
 
 
+@cache
+def validator() -> Any:
+    """Of the schema, which is checked itself, and compiled, once."""
+    jsonschema.Draft202012Validator.check_schema(schema())
+    return jsonschema.Draft202012Validator(schema())
+
+
 def checked(report: Path | str) -> list[dict[str, Any]]:
     """The documents of a report: each valid, each with times that add up."""
     text = report.read_text() if isinstance(report, Path) else report
     documents = [json.loads(line) for line in text.splitlines()]
     for document in documents:
-        jsonschema.validate(document, schema())
+        validator().validate(document)
         for thread in document["threads"]:
             end = document["window"]["end"] if thread["end"] is None else thread["end"]
             total = sum(state["time"] for state in thread["states"])
@@ -486,9 +495,18 @@ def test_a_daemon_that_the_command_leaves_behind_goes_on(source: str, tmp_path: 
 
 
 @each_source
-def test_a_duration_may_be_shorter_than_the_command_and_an_interval_longer(source: str, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    script = "sleep 3; exit 6"
+def test_a_duration_may_be_shorter_than_the_command_and_an_interval_longer(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, over = tmp_path / "report", tmp_path / "over"
+
+    def when_it_is_over(*words: Any) -> int:
+        over.touch()
+        return until_the_end(*words)
+
+    until_the_end = measure.wait_for
+    monkeypatch.setattr(measure, "wait_for", when_it_is_over)
+    script = f"until [ -e {over} ]; do sleep 0.05; done; exit 6"
     done = run("--source", source, "--json", "-o", report, "-d", "0.2", "--", "sh", "-c", script)
     assert done.returncode == 6
     (document,) = checked(report)
@@ -616,15 +634,15 @@ def test_two_may_run_at_the_same_time_and_one_measure_the_other(source: str, tmp
 
 @pytest.mark.root
 def test_a_headway_that_is_suspended_for_a_while_loses_nothing(tmp_path: Path) -> None:
-    ready, report = tmp_path / "ready", tmp_path / "report"
+    ready, over, report = tmp_path / "ready", tmp_path / "over", tmp_path / "report"
     count = 300 if FEW else 1500
-    script = f"touch {ready}; i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done"
+    script = f"touch {ready}; i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done; touch {over}"
     process = subprocess.Popen([*STAT, "--source", "bpf", "--json", "-o", str(report), "--", "sh", "-c", script])
     wait_for(ready)
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    wait_for(over)
     process.send_signal(signal.SIGCONT)
     assert process.wait(120) == 0
     (document,) = checked(report)
-    assert len(document["threads"]) == count + 2  # one is touch
+    assert len(document["threads"]) == count + 3  # two are touch
     assert not any(lost for name, lost in document["losses"].items() if name != "stolen_ns_unplaced")

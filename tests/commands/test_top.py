@@ -237,7 +237,7 @@ def test_what_is_chosen_ends_and_the_time_is_over() -> None:
         screen.until("all that was chosen has ended")
         screen.press("q")
         assert screen.end() == 0
-    with sleeper() as process, terminal("-p", str(process.pid), "--source", "proc", "-d", "0.5") as screen:
+    with sleeper() as process, terminal("-p", str(process.pid), "--source", "proc", "-d", "0.1") as screen:
         assert screen.end() == 0
 
 

@@ -18,7 +18,10 @@ SEARCH = Path(__file__).parents[2] / "examples" / "locks" / "search.c"
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs cc")
 def test_the_searches_wait_for_the_index_until_it_is_renewed(tmp_path: Path) -> None:
     program, report = tmp_path / "search", tmp_path / "report.json"
-    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-pthread", SEARCH, "-o", program], check=True)
+    twice = SEARCH.read_text().replace("RENEWALS = 10", "RENEWALS = 2")
+    assert twice != SEARCH.read_text()
+    words = ["cc", "-O2", "-Wall", "-Werror", "-pthread", "-x", "c", "-", "-o", program]
+    subprocess.run(words, input=twice, text=True, check=True)
     headway = [sys.executable, "-c", "from headway.commands import main; main()"]
     options = ["stat", "--why", "wait", "--json", "-o", str(report), "--", str(program)]
     subprocess.run([*headway, *options], check=True, capture_output=True, timeout=120)

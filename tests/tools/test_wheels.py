@@ -117,7 +117,7 @@ def test_a_system_without_a_mirror_of_debian_is_told_how_to_name_one(
 @pytest.mark.end_to_end
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs apt")
 def test_apt_is_configured_apart_from_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HEADWAY_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+    monkeypatch.setenv("HEADWAY_DEBIAN_MIRROR", f"file:{tmp_path}/debian")  # of one on the network apt asks again
     keyring = tmp_path / "keyring.gpg"
     keyring.touch()
     monkeypatch.setattr(debian, "KEYRING", keyring)

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from tests.effort import FEW
 from tests.trace.common import in_common
 
 from headway.trace.alignment import fit
@@ -121,7 +122,7 @@ def test_damage_costs_less_than_with_other_decoders(
         }
 
     whole, lost, made_up = decoded(), list[int](), list[int]()
-    for _ in range(80):
+    for _ in range(25 if FEW else 80):
         (folder / "cstrace.bin").write_bytes(damage(data, draw))
         found = decoded()
         common = {number: in_common(whole[number], found[number]) for number in whole}

@@ -16,7 +16,7 @@ from headway.linux.doctor.capabilities import Kernel, System, _libbpf
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package's folder for libraries, with none in it."""
-    monkeypatch.setattr(libbpf, "files", lambda name: tmp_path)
+    monkeypatch.setattr(libbpf, "__file__", str(tmp_path / "bpf" / "libbpf.py"))
     (tmp_path / "lib").mkdir()
     return tmp_path / "lib"
 

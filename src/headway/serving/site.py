@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from concurrent.futures.thread import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from importlib.resources import files
 from pathlib import Path
 
+from headway.files import packaged
 from headway.serving.http import HttpResponse, Request
 from headway.views.metrics.families import families
 from headway.views.metrics.live import live, stylesheet
@@ -66,8 +66,7 @@ _LEVEL = 1
 
 def _files_of_the_page() -> Mapping[str, tuple[bytes, str]]:
     """Return the files of the page: path -> content, and its media type."""
-    folder = files(__package__) / "page"
-    found = {path: ((folder / name).read_bytes(), sort) for path, (name, sort) in _PAGE.items()}
+    found = {path: (packaged(__package__, f"page/{name}"), sort) for path, (name, sort) in _PAGE.items()}
     styles, sort = found["/page.css"]
     return {**found, "/page.css": (stylesheet().encode() + styles, sort)}
 

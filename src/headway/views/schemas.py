@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
+
+from headway.files import packaged
 
 __all__ = ["NAMES", "schema_of"]
 
@@ -13,5 +14,5 @@ NAMES = ("stat", "cpu", "profile", "diff", "compare", "critical-path", "what-if"
 
 def schema_of(name: str) -> dict[str, Any]:
     """Return the schema of one of `NAMES`."""
-    found: dict[str, Any] = json.loads(files(__package__).joinpath(f"{name}.schema.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(packaged(__package__, f"{name}.schema.json"))
     return found

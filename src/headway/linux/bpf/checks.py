@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib import resources
 from typing import Any, TypeVar
 
 from headway.errors import SelectionError
+from headway.files import packaged
 from headway.linux.syscalls.table import numbers
 from headway.values import shown
 
@@ -96,7 +96,7 @@ class StatusChecks:
 @cache
 def ready_made() -> str:
     """The ready-made tables, as text."""
-    return (resources.files(__package__) / "checks.toml").read_text(encoding="utf-8")
+    return packaged(__package__, "checks.toml").decode()
 
 
 @cache

@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from importlib.resources import files
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -106,8 +105,8 @@ _registered: set[str] = set()
 
 def bundled() -> Path | None:
     """The libbpf inside the package, which the wheels have; None where headway was built from source."""
-    found = files("headway.linux").joinpath("lib", SONAME)
-    return found if isinstance(found, Path) and found.is_file() else None
+    found = Path(__file__).parents[1] / "lib" / SONAME
+    return found if found.is_file() else None
 
 
 def find_library() -> str:

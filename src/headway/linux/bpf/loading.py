@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
+from headway.files import packaged
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
@@ -348,7 +348,7 @@ def _image(values: Mapping[str, object]) -> bytes:
     """Return the smallest object that can do what the settings ask for. Raises HeadwayError if it is not there."""
     name = "progress.bpf.o" if any(values.get(option) for option in _NOT_PLAIN) else "plain.bpf.o"
     try:
-        return (resources.files("headway.linux") / "bpf" / name).read_bytes()
+        return packaged("headway.linux.bpf", name)
     except OSError as error:
         raise HeadwayError(f"headway's eBPF object is missing ({error}): reinstall headway") from None
 

@@ -18,12 +18,12 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
 
 from headway.binary.elf import ElfError, ElfFile, Symbol, SymbolKind
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError, SelectionError
 from headway.extras import need
+from headway.files import packaged
 from headway.linux.options import MarkedFunctions
 from headway.linux.procfs.maps import file_of, mappings
 
@@ -77,7 +77,7 @@ class Set:
 @cache
 def sets() -> Mapping[str, Set]:
     """Return the ready-made sets by name, from functions.toml in this package."""
-    text = resources.files(__package__).joinpath("functions.toml").read_text()
+    text = packaged(__package__, "functions.toml").decode()
     return {
         name: Set(table["about"], tuple(table["libraries"]), tuple(table["functions"]))
         for name, table in tomllib.loads(text).items()

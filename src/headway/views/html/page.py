@@ -12,9 +12,9 @@ import base64
 import html
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TextIO
 
+from headway.files import packaged
 from headway.model import Ledger, Profile
 from headway.views.printable import visible
 
@@ -34,7 +34,7 @@ _TITLE, _DATA = "<!--headway:title-->", "<!--headway:data-->"
 
 def front() -> str:
     """Return the front end as it is installed."""
-    return files(__package__).joinpath("front.html").read_text(encoding="utf-8")
+    return packaged(__package__, "front.html").decode()
 
 
 def room_for_timeline(most: int, ledger: Ledger) -> int:

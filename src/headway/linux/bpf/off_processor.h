@@ -66,7 +66,8 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 		if (disk)
 			return WAIT_DISK;
 		if (reason == WAIT_BY_FILE)
-			return runs ? own_wait_by_file(call) : wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
+			return runs ? own_wait_by_file(call)
+						: wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
 		return reason ? reason : WAIT_CALL + call;
 	}
 	if (disk)
@@ -76,12 +77,18 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
+/* The same of the running thread. */
+GLOBAL u32 own_wait_state(u32 doing)
+{
+	return wait_state(bpf_get_current_task_btf(), doing, true);
+}
+
 /* Returns the state of the running thread, which leaves its processor. `doing` was its state there, `why` is the kernel's prev_state. */
-INLINE u32 state_off_processor(struct task_struct *task, u32 doing, bool preempted, u32 why)
+INLINE u32 state_off_processor(u32 doing, bool preempted, u32 why)
 {
 	if (preempted || !why)
 		return READY;
-	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : wait_state(task, doing, true);
+	return why & (TASK_STATE_STOPPED | TASK_STATE_TRACED) ? STOPPED : own_wait_state(doing);
 }
 
 /* Charges the time off the processor until now to the thread's state there. The caller has interrupts off. `divided`: the

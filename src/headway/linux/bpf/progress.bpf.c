@@ -197,7 +197,7 @@ int handle_sched_switch(u64 *ctx)
 	/* It waits in the kernel, and was seen to leave it, or was not seen to enter it. */
 	u32 resume = 0;
 	if (UNLIKELY(is_user(p->state)) && !ctx[0] && p->task == (u64)prev) {
-		resume = state_around_call(prev);
+		resume = state_around_call();
 		if (resume == KERNEL_SIGNAL)
 			p->state = KERNEL_SIGNAL;
 	}
@@ -230,7 +230,7 @@ int handle_sched_switch(u64 *ctx)
 			control.filtered = 1;
 		if (!dead) {
 			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
-			record->state = state_off_processor(prev, doing, preempted, why);
+			record->state = state_off_processor(doing, preempted, why);
 			if (settings.divide_ready && record->state == READY)
 				begin_ready(cpu, p, prev, leaving, stolen_from(rq), record, now);
 		}
@@ -258,7 +258,7 @@ int handle_sched_switch(u64 *ctx)
 			if (dead)
 				end_thread(p, record, number, prev, now);
 			else
-				record->state = state_off_processor(prev,
+				record->state = state_off_processor(
 					record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, preempted, why);
 			if (settings.divide_ready && !dead && record->state == READY)
 				begin_ready(cpu, p, prev, leaving, stolen_from(rq), record, now);

@@ -69,9 +69,10 @@ INLINE bool can_be_throttled(struct task_struct *task)
 /* Instead of a run queue: the thread itself is throttled, from when it became ready until it runs. */
 #define BY_ITS_RUNTIME 1ull
 
-INLINE bool has_used_its_runtime(struct task_struct *task)
+/* Returns BY_ITS_RUNTIME if a thread is throttled so, else 0. */
+INLINE u64 throttled_by_runtime(struct task_struct *task)
 {
-	return task->prio < 0 && FIELD_EXISTS(task->dl.dl_throttled) && BITFIELD(task, dl.dl_throttled);
+	return FIELD_EXISTS(task->dl.dl_throttled) ? BITFIELD(task, dl.dl_throttled) : 0;
 }
 
 #define QUEUE_FIELD(queue, field) (direct ? (queue)->field : FOLLOW(queue, field))
@@ -208,7 +209,7 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 			deferred += now - p->deferred_since;
 	}
 	bool throttled = queue && can_be_throttled(task);
-	record->ready_queue = throttled ? (u64)queue : UNLIKELY(has_used_its_runtime(task)) ? BY_ITS_RUNTIME : 0;
+	record->ready_queue = throttled ? (u64)queue : throttled_by_runtime(task);
 	record->ready.throttled = throttled ? throttled_time(queue, true) : 0;
 	record->ready.stolen = stolen;
 	keep_clocks(record->number, cpu, now, deferred);

@@ -24,11 +24,12 @@ INLINE bool is_still_in_call(struct task_struct *task)
 }
 
 /*
- * Returns the state with which a thread goes on that waits outside of any state of the kernel's, because a tracer or a
+ * Returns the state with which the running thread goes on that waits outside of any state of the kernel's, because a tracer or a
  * filter stops it before its call, or because something stops it after that; 0: it is in no call.
  */
-INLINE u32 state_around_call(struct task_struct *task)
+GLOBAL u32 state_around_call(void)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	if (!is_still_in_call(task))
 		return 0;
 	return HAS_NOT_BEGUN(bpf_task_pt_regs(task)) ? state_by_registers(task) : KERNEL_SIGNAL;

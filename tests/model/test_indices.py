@@ -64,12 +64,30 @@ def test_what_is_unavailable_is_none_and_nothing_else_is(t: dict[Kind, int], pre
 
 
 @given(times, precisions)
-def test_where_epi_is_a_bound_nothing_that_rests_on_td_is_told(t: dict[Kind, int], precision: Precision) -> None:
+def test_where_epi_is_a_bound_td_and_what_rests_on_it_are_at_least_what_is_told(
+    t: dict[Kind, int], precision: Precision
+) -> None:
     hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
     i = indices_of(t, precision)
-    if hidden or precision.effective is Quality.BOUND:
-        assert i.quality["epi"] is not Quality.EXACT
-        assert (i.td, i.me, i.ke, i.ioe) == (None, None, None, None)
+    if not (hidden or precision.effective is Quality.BOUND):
+        return
+    assert i.quality["epi"] is not Quality.EXACT
+    counted = i.quality["te"] is Quality.BOUND and precision.total is Quality.EXACT
+    assert i.quality["td"] is (Quality.PARTIAL if counted else Quality.UNAVAILABLE)
+    for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
+        known = counted and i.quality[index] is Quality.EXACT
+        assert i.quality[efficiency] is (Quality.PARTIAL if known else Quality.UNAVAILABLE)
+
+
+@given(times, st.integers(0, 10**15))
+def test_a_figure_that_is_at_least_so_much_is_not_more_than_the_truth(t: dict[Kind, int], memory: int) -> None:
+    bound = Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)
+    memory = min(memory, t[Kind.EFFECTIVE])
+    seen = indices_of({**t, Kind.MEMORY: 0}, bound)
+    true = indices_of({**t, Kind.EFFECTIVE: t[Kind.EFFECTIVE] - memory, Kind.MEMORY: memory})
+    for name in ("td", "ke", "ioe"):
+        assert getattr(seen, name) is not None
+        assert getattr(seen, name) <= getattr(true, name)
 
 
 def test_te_is_a_bound_like_epi() -> None:
@@ -81,7 +99,8 @@ def test_te_is_a_bound_like_epi() -> None:
 def test_what_one_source_cannot_see_makes_epi_a_bound_though_it_says_exact() -> None:
     i = indices_of({Kind.EFFECTIVE: 3}, Precision(poll=Quality.UNAVAILABLE))
     assert i.quality["epi"] is Quality.BOUND
-    assert i.ke is None
+    assert i.quality["ke"] is Quality.PARTIAL
+    assert i.ioe is None
 
 
 @given(
@@ -171,7 +190,8 @@ def test_where_stalls_are_counted_but_not_what_for_epi_is_exact_and_mpi_unavaila
 def test_where_memory_is_counted_but_no_other_stall_epi_is_a_bound() -> None:
     had = amounts_of({"user": Cell(1000, 1, 800, 2000, None, 200)}, cycles=True)
     i = indices_of(had.by_kind, had.worth(EXACT), external=had.external)
-    assert (i.epi, i.mpi, i.td, i.mpi_external) == (600, 200, None, None)
+    assert (i.epi, i.mpi, i.td, i.mpi_external) == (600, 200, 200, None)
+    assert i.quality["td"] is Quality.PARTIAL
     assert i.quality["epi"] is Quality.BOUND
 
 

@@ -461,8 +461,9 @@ def indices_of(times: Mapping[Kind, int], precision: Precision = EXACT, *, exter
     RPI = EPI + MPI + KPI + IOPI + stall, exactly. An unavailable index counts as 0 in this sum: its time is in EPI,
     which makes EPI at best a bound. (Unavailable memory time is in the stalls instead, where stalls are seen. Of KPI
     that is unavailable because time was not divided, a part may be known; it is in no index.) If EPI is an upper
-    bound, RPI - EPI is less than Td; then Td and the indices ME, KE and IOE that are computed from it are unavailable.
-    TE has the quality of EPI. ``external`` is the part of memory time that waited outside the processor.
+    bound, RPI - EPI is the part of Td that was seen: Td is PARTIAL, at least this. A larger Td makes ME, KE and IOE
+    larger, so they are PARTIAL too, where MPI, KPI and IOPI are exact; otherwise they are unavailable. TE has the
+    quality of EPI. ``external`` is the part of memory time that waited outside the processor.
     """
     quality, exact_share, missing = _qualities(precision)
     times = {**_NO_TIME, **times}
@@ -499,7 +500,8 @@ def _qualities(precision: Precision) -> tuple[Mapping[str, Quality], Mapping[str
 
     A ledger has one precision for thousands of threads, so this is found once.
     """
-    hidden = Quality.UNAVAILABLE in (precision.stall, precision.kernel, precision.poll)
+    unavailable = Quality.UNAVAILABLE
+    hidden = unavailable in (precision.stall, precision.kernel, precision.poll)
     hidden = hidden or precision.poll is Quality.PARTIAL
     effective = precision.effective | (Quality.BOUND if hidden else Quality.EXACT)
     quality = {
@@ -510,10 +512,13 @@ def _qualities(precision: Precision) -> tuple[Mapping[str, Quality], Mapping[str
         "iopi": precision.poll,
     }
     quality["te"] = effective | precision.total
-    lost = Quality.UNAVAILABLE if hidden or effective is Quality.BOUND else quality["te"]
+    lost = quality["te"]
+    if hidden or effective is Quality.BOUND:
+        lost = Quality.PARTIAL if quality["te"] is Quality.BOUND and precision.total is Quality.EXACT else unavailable
     quality["td"] = lost
     for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
-        quality[efficiency] = lost | quality[index]
+        of_part = lost is Quality.PARTIAL and quality[index] is not Quality.EXACT  # too large or too small: not known
+        quality[efficiency] = unavailable if of_part else lost | quality[index]
     untold = (Quality.BY_MODE, Quality.SAMPLED, Quality.UNAVAILABLE)
     shares = {name: None if quality[name] in untold else 1.0 for name in _PARTS}
     missing = tuple([name for name, worth in quality.items() if worth is Quality.UNAVAILABLE])

@@ -20,7 +20,7 @@ class Quality(Enum):
     SAMPLED = "sampled"
     """Estimated from samples."""
     PARTIAL = "partial"
-    """Counted exactly in a part of the time; nothing is known of the rest. The true value is at least this."""
+    """Counted exactly in a part of the time, or a figure that rests on a bound. The true value is at least this."""
     UNAVAILABLE = "unavailable"
     """The source cannot tell it here; the figure is None."""
 

@@ -439,6 +439,10 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
     def loss(value: int | None, of: int = able) -> str:
         return _LOST if value and value > _NOTABLE * of else ""
 
+    def lost(name: str) -> str:
+        value, mark = getattr(i, name), MARKS[i.quality[name]]
+        return mark + share(value).replace(" ", "" if mark else " ")
+
     interrupts = (MARKS[Quality.SAMPLED] if row.sampled and row.interrupts else "") + time(row.interrupts)
     values = {
         "pid": ("" if pid is None else str(pid), _DIM),
@@ -448,9 +452,9 @@ def _cells(layout: _Layout, row: _Row, pid: int | None) -> Line:
         "memory": (index("mpi", i.mpi), loss(i.mpi, row.able)),
         "extern": (index("mpi", i.mpi_external), loss(i.mpi_external, row.able)),
         "stall": (time(stalls), loss(stalls, row.able)),
-        "ME": (share(i.me), ""),
-        "KE": (share(i.ke), ""),
-        "IOE": (share(i.ioe), ""),
+        "ME": (lost("me"), ""),
+        "KE": (lost("ke"), ""),
+        "IOE": (lost("ioe"), ""),
         "kernel": (index("kpi", i.kpi), loss(i.kpi, row.able)),
         "irq": (interrupts, loss(row.interrupts)),
         "poll": (index("iopi", i.iopi), loss(i.iopi, row.able)),

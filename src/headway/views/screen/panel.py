@@ -104,7 +104,7 @@ def _indices(ledger: Ledger, chosen: Sequence[Thread], width: int) -> Iterator[L
     if unit == "cycles" and ledger.time_unit == "ns":
         words.append("in cycles")
     words += [
-        f"{title} {efficiency(indices, width) if name == 'te' else share(value)}"
+        f"{title} {efficiency(indices, width) if name == 'te' else MARKS[indices.quality[name]] + share(value)}"
         for title, name in _EFFICIENCIES
         if (value := getattr(indices, name)) is not None
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
 from headway.advice import advise
-from headway.model import Cell, Counted, Ledger, Quality, Thread, Window, merge
+from headway.model import Cell, Counted, Ledger, Processor, Quality, Thread, Window, merge
 from headway.views.durations import states_listed
 from headway.views.json import dumps, schema, to_document, write
 
@@ -28,6 +28,15 @@ def test_the_schema_is_one_and_every_field_of_it_is_closed() -> None:
     counting = to_document(Ledger("bpf", Window(0, 1), counted={"cycles": Counted(2, 1)}))
     assert list(counting) == list(schema()["properties"])
     assert counting["counted"] == {"cycles": 0.5}
+
+
+def test_a_state_of_which_nothing_was_gathered_is_left_out() -> None:
+    states = {"user": Cell(5, 1), "kernel.brk": Cell(0, 0), "irq.timer": Cell(0, 1), "softirq.rcu": Cell(0, None)}
+    found = Ledger("bpf", Window(0, 5), (Thread(1, 1, "a", 0, 0, None, 5, 5, states),), (Processor(0, 5, states),))
+    document = to_document(found)
+    for row in (*document["threads"], *document["processors"]):
+        assert [state["state"] for state in row["states"]] == ["user", "irq.timer"]
+    assert json.loads("".join(write(found))) == document
 
 
 @given(

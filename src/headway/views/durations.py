@@ -98,8 +98,14 @@ def rows_of(durations: StateDurations) -> Iterator[tuple[str, Durations]]:
 
 
 def states_listed(states: Mapping[str, Cell], durations: StateDurations | None) -> Mapping[str, Cell]:
-    """Return the states that a document lists: also ``ready``, if all of it is in its parts, for it has durations."""
-    return {**states, READY: Cell(0, 0)} if durations and READY in durations and READY not in states else states
+    """Return the states that a document lists: those of which something was gathered.
+
+    ``ready`` is among them too if all of it is in its parts, for it has durations.
+    """
+    lasted = durations or {}
+    if any(cell.empty and state not in lasted for state, cell in states.items()):
+        states = {state: cell for state, cell in states.items() if state in lasted or not cell.empty}
+    return {**states, READY: Cell(0, 0)} if READY in lasted and READY not in states else states
 
 
 def durations_document(durations: Durations | None) -> dict[str, Any] | None:

@@ -16,18 +16,21 @@ from headway.model import (
     Estimate,
     Kind,
     Ledger,
+    Precision,
     Processor,
+    Quality,
     Thread,
     Window,
     kind_of,
 )
+from headway.views.advice import what_would_help
 
 SECOND = 10**9
 
 
 def thread(tid: int = 4712, pid: int = 4711, /, **shares: float) -> Thread:
     """A thread measured for a second; the shares of its states, ``__`` for a dot; what is left is ``wait.sleep``."""
-    cells = {state.replace("__", "."): Cell(round(share * SECOND), 1000) for state, share in shares.items()}
+    cells = {state.replace("__", "."): Cell(round(share * SECOND), 10_000) for state, share in shares.items()}
     cells["wait.sleep"] = Cell(SECOND - sum(c.time for c in cells.values()), 1)
     return Thread(tid, pid, "a", 0, 0, None, SECOND, SECOND, cells)
 
@@ -96,7 +99,7 @@ def test_the_state_that_dominates_names_the_cause(state: str, words: str, comman
 def test_calls_of_one_cause_are_seen_together() -> None:
     advice = only(thread(user=0.4, kernel__read=0.1, kernel__write=0.1, kernel__openat=0.15))
     assert "io_uring" in advice.text
-    assert "most in kernel.write (1,000 times)" in advice.text
+    assert "most in kernel.write (10,000 times)" in advice.text
 
 
 def test_who_waits_behind_others_is_to_have_processors_of_its_own() -> None:
@@ -258,7 +261,7 @@ def test_the_ids_of_what_has_ended_are_not_printed() -> None:
     advice = only(replace(thread(user=0.5, kernel__read=0.4), end=SECOND))
     assert advice.command == 'sudo timeout 2 strace -c -p "$TID"'
     advice = only(replace(thread(user=0.5, ready=0.4), end=SECOND))
-    assert advice.command == 'taskset -acp "$PID"'
+    assert (advice.command or "").startswith('taskset -acp "$PID"; ')
     assert advice.remedy is None
 
 
@@ -267,13 +270,19 @@ def test_a_devices_interrupts_are_sent_away_by_number_and_back() -> None:
     here = Facilities(
         (0, 1, 2, 3),
         interrupts=(
-            DeviceInterrupt(24, "eth0-rx", "0-3", {1: 10, 2: 500}),
+            DeviceInterrupt(24, "eth0-rx", "0-3", {1: 10, 2: 500}, network=True),
             DeviceInterrupt(25, "nvme0q1", "0-3", {1: 70, 2: 90}),
         ),
     )
     found = ledger(processors=(Processor(1, SECOND, cells),))
     (advice,) = advise(found, None, here)
-    assert "nvme0q1 (number 25)" in advice.text
+    assert "since it was booted most came from nvme0q1 (number 25)" in advice.text
+    (measured,) = advise(found, None, replace(here, counted=True))
+    assert "70 came from nvme0q1 (number 25)" in measured.text
+    recorded = Cause("irq.device", Behind.OBJECT, "eth0-rx (irq 24)", SECOND // 4, 9)
+    of_thread = replace(thread(user=0.5, irq__device=0.5), causes=(recorded,))
+    of_one = next(piece for piece in advise(replace(found, threads=(of_thread,)), None, here) if piece.thread)
+    assert "eth0-rx (number 24)" in of_one.text
     assert advice.command == "echo 0,2-3 | sudo tee /proc/irq/25/smp_affinity_list"
     assert advice.undo == "echo 0-3 | sudo tee /proc/irq/25/smp_affinity_list"
     (advice,) = advise(found, None, replace(here, processors=(1,)))
@@ -294,7 +303,7 @@ def test_only_what_the_machine_has_is_recommended() -> None:
     assert "numastat -p 4711" in several.command
 
 
-HERE = Facilities((0, 1, 2, 3), interrupts=(DeviceInterrupt(24, "eth0-rx", "0-3", {2: 500}),))
+HERE = Facilities((0, 1, 2, 3), interrupts=(DeviceInterrupt(24, "eth0-rx", "0-3", {2: 500}, network=True),))
 APPLY = ("sudo headway advise --apply -a -p 4711", "sudo headway advise --undo")
 
 
@@ -335,6 +344,11 @@ def test_packets_that_no_device_sends_have_no_remedy() -> None:
     quiet = replace(HERE, interrupts=(replace(HERE.interrupts[0], counts={0: 0, 1: 0, 2: 0, 3: 0}),))
     assert advise(lost, None, quiet)[0].remedy is None
     assert advise(lost, None, replace(HERE, interrupts=()))[0].remedy is None
+    disk = DeviceInterrupt(25, "virtio1-req.0", "0-3", {0: 9000, 1: 9000, 2: 9000, 3: 9000})
+    (advice,) = advise(lost, None, replace(quiet, interrupts=(*quiet.interrupts, disk), counted=True))
+    assert "virtio1" not in advice.text
+    assert "counted no interrupt of a network device): packets between programs of this machine" in advice.text
+    assert advice.remedy is None
 
 
 def test_who_waits_behind_interrupts_has_the_same_remedy() -> None:
@@ -441,9 +455,108 @@ def test_an_anomaly_is_never_more_than_the_processors_time(found: Ledger) -> Non
 
 
 def test_a_thread_that_mostly_waits_is_told_why_but_sleeping_is_its_own_wish() -> None:
-    advice = only(thread(user=0.01, wait__disk=0.7))
-    assert (advice.index, advice.value, advice.command) == ("wait", 0.7, "cat /proc/4711/io")
+    advice = only(thread(user=0.2, wait__pipe=0.7))
+    assert (advice.index, advice.value, advice.command) == ("wait", 0.7, "ls -l /proc/4711/fd")
     assert advise(ledger(thread(user=0.01))) == ()
+
+
+def woken(state: str, name: str, share: float, tid: int | None = None) -> Cause:
+    return Cause(state, Behind.WAKER, name, round(share * SECOND), 10, tid)
+
+
+@pytest.mark.parametrize(("name", "tid"), [("softirq.block", None), ("irq.device", None), ("jbd2/vda-8", 200)])
+def test_a_wait_that_block_io_ended_is_one_for_the_disk(name: str, tid: int | None) -> None:
+    disk = replace(thread(user=0.01, wait__disk=0.7), causes=(woken("wait.disk", name, 0.5, tid),))
+    assert "it waits 70% of the time for the disk" in only(disk).text
+    assert only(disk).command == "cat /proc/4711/io"
+    fault = replace(thread(user=0.01, wait__fault=0.7), causes=(woken("wait.fault", name, 0.5, tid),))
+    assert "for pages of its own memory to come from the disk" in only(fault).text
+    major = replace(
+        thread(user=0.1, kernel__fault__major=0.3, wait__fault=0.3), causes=(woken("wait.fault", name, 0.2, tid),)
+    )
+    assert "lock what it uses (mlock)" in only(major).text
+
+
+@pytest.mark.parametrize("state", ["wait.disk", "wait.fault"])
+def test_a_wait_that_another_thread_ended_is_put_down_to_it_and_not_to_the_disk(state: str) -> None:
+    share = {state.replace(".", "__"): 0.7}
+    causes = (woken(state, "daemon", 0.6, 99), woken(state, "softirq.block", 0.1))
+    advice = only(replace(thread(user=0.2, **share), causes=causes))
+    assert "86% of it until daemon (99) woke it: no disk keeps it" in advice.text
+    assert "keep the data in memory" not in advice.text
+    assert "mlock" not in advice.text
+    idle = replace(thread(user=0.01, **share), causes=causes)
+    assert advise(ledger(idle)) == (), "it rests until somebody has something for it"
+    unseen = only(thread(user=0.01, **share))
+    assert "see wh" in unseen.text
+    assert "--why wait" in (unseen.command or "")
+
+
+def test_faults_that_had_to_wait_are_not_put_down_to_the_disk_without_evidence() -> None:
+    advice = only(thread(user=0.5, kernel__fault__major=0.4))
+    assert "mmap_lock" in advice.text
+    assert "mlock)" not in advice.text
+
+
+def test_faults_of_a_thread_that_did_not_begin_with_a_program_are_not_those_of_its_beginning() -> None:
+    def brief(tid: int, faults: int) -> Thread:
+        lives = SECOND // 20
+        cells = {"user": Cell(lives // 4), "kernel.munmap": Cell(lives - lives // 4, faults)}
+        return Thread(tid, 1, "w", 0, 0, lives, lives, lives, cells)
+
+    assert "begin and end" in only(brief(2, 50)).text
+    assert "; 0 threads began while it was measured, and 2 ended" in only(brief(2, 50), brief(3, 40)).text
+    convoy = only(brief(2, 5000), brief(3, 5000))
+    assert "begin and end" not in convoy.text
+    assert "memory is taken from the kernel and given back again" in convoy.text
+
+
+def test_the_share_of_a_loss_that_is_not_known_is_one_of_what_was_seen() -> None:
+    bound = replace(
+        ledger(thread(user=0.5, kernel__futex=0.4)),
+        precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE),
+    )
+    (advice,) = advise(bound)
+    assert "100% of the lost time that was seen is in the kernel" in advice.text
+    assert advice.of_seen
+    assert "of the lost time seen, threshold" in "".join(
+        text for line in what_would_help([advice], 200, figures=True) for text, _ in line
+    )
+    (known,) = advise(ledger(thread(user=0.5, kernel__futex=0.4)))
+    assert "100% of the lost time is in the kernel" in known.text
+    assert not known.of_seen
+
+
+def test_a_thread_of_the_kernel_makes_no_calls() -> None:
+    submits = only(replace(thread(kernel__thread=0.9), name="iou-sqp-4711"))
+    assert "IORING_SETUP_SQPOLL" in submits.text
+    other = only(replace(thread(kernel__thread=0.9), name="kworker/0:1"))
+    for advice in (submits, other):
+        assert "strace" not in (advice.command or "")
+        assert "perf record" in (advice.command or "")
+
+
+def test_few_threads_are_recommended_only_where_more_runs_than_the_processors_can_take() -> None:
+    busy_ones = tuple(replace(p, states={"user": Cell(SECOND)}) for p in PROCESSORS[:2])
+    idle_ones = tuple(replace(p, states={"user": Cell(SECOND // 4), "idle": Cell(SECOND * 3 // 4)}) for p in busy_ones)
+    threads = [thread(1, 1, user=0.6, ready__neighbour=0.4), thread(2, 1, user=0.9)]
+    assert "more runs on 2 processors than they can take" in advise(ledger(*threads, processors=busy_ones))[0].text
+    (kept,) = advise(ledger(*threads, processors=idle_ones))
+    assert "though the processors were idle for 75% of their time: something keeps it from running" in kept.text
+    assert "start fewer" not in kept.text
+
+
+def test_a_processor_that_stays_idle_is_not_on_its_way_out_of_an_idle_state() -> None:
+    throttled = {"user": Cell(SECOND // 2, 10), "ready.wakeup": Cell(SECOND // 2, 10)}
+    advice = only(replace(thread(), states=throttled))
+    assert "it was idle and did not take it, 50.0 ms each time: something keeps it from running" in advice.text
+
+
+def test_single_calls_that_take_long_are_not_many_calls() -> None:
+    long = {"user": Cell(SECOND // 2, 10), "kernel.pwrite64": Cell(SECOND // 2, 500)}
+    assert "1,000 µs each time: single calls take long" in only(replace(thread(), states=long)).text
+    forced = {"user": Cell(SECOND // 2, 10), "kernel.fsync": Cell(SECOND // 2, 1)}
+    assert "small write" not in only(replace(thread(), states=forced)).text
 
 
 def test_threads_of_a_process_with_the_same_cause_are_spoken_of_once() -> None:

@@ -45,6 +45,24 @@ def test_facilities_are_read_from_the_files(tmp_path: Path) -> None:
     )
 
 
+def test_an_interrupt_of_a_network_device_is_known_by_its_number_or_its_name(tmp_path: Path) -> None:
+    table = TABLE + " 38:  9  4  PCI-MSIX-0000:00:03.0  1-edge  virtio2-input.0\n 39:  1  2  GICv3  7 Level  eth1\n"
+    proc, sys = machine(tmp_path, table.replace(" 38:", " 24:").replace("ACPI:Ged", "ice-1:TxRx"))
+    for number in ("38", "39"):
+        (proc / "irq" / number).mkdir()
+        (proc / "irq" / number / "smp_affinity_list").write_text("0,2\n")
+    (sys / "devices/pci/virtio2/net").mkdir(parents=True)
+    (sys / "devices/pci/msi_irqs").mkdir()
+    (sys / "devices/pci/msi_irqs/24").touch()
+    (sys / "devices/soc/mac").mkdir(parents=True)
+    for name, device in (("eth0", "pci/virtio2"), ("eth1", "soc/mac"), ("lo", None)):
+        (sys / "class/net" / name).mkdir(parents=True)
+        if device is not None:
+            (sys / "class/net" / name / "device").symlink_to(sys / "devices" / device)
+    found = {interrupt.device: interrupt.network for interrupt in facilities(proc, sys).interrupts}
+    assert found == {"ice-1:TxRx": True, "virtio1-req.0": False, "virtio2-input.0": True, "eth1": True}
+
+
 def test_what_cannot_be_read_is_not_there(tmp_path: Path) -> None:
     found = facilities(tmp_path, tmp_path)
     assert (found.nodes, found.resctrl, found.interrupts) == (1, False, ())

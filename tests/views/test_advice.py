@@ -64,7 +64,8 @@ def test_no_line_is_wider_than_there_is_room(ledger: Ledger, width: int, figures
 
 def all_patterns() -> list[Pattern]:
     found = [getattr(patterns, name) for name in patterns.__all__]
-    tables = [patterns._CALLS, patterns._POLLS, tuple(patterns.WAITS.values())]
+    waits = (patterns.WAITS, patterns.WAITS_FOR_OTHERS, patterns.UNSEEN_WAITS)
+    tables = [patterns._CALLS, patterns._POLLS, *(tuple(table.values()) for table in waits)]
     singles = [p for p in [*found, patterns._IPIS, patterns._TIMERS] if isinstance(p, Pattern)]
     return [*singles, *(p for table in tables for p in table)]
 

@@ -20,6 +20,8 @@ class DeviceInterrupt:
     """The processors that may handle it, in the kernel's list notation (``0-3,8``)."""
     counts: Mapping[int, int]
     """How often each processor has handled it: since the machine was booted, or while something was measured."""
+    network: bool = False
+    """Whether it is that of a network device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,5 @@ class Facilities:
     interrupts: tuple[DeviceInterrupt, ...] = ()
     resctrl_mounted: bool = False
     """Whether the files of resctrl are there."""
+    counted: bool = False
+    """Whether the interrupts' counts are those of the time that was measured, and not since the machine was booted."""

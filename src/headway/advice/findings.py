@@ -80,20 +80,35 @@ def share_of(cause: Cause, time: int) -> str:
     return f"{min(cause.time / time, 1):.0%}"
 
 
-def interrupted(found: str, cpu: int | None, where: Facilities) -> Helps:
-    """Advise on device interrupts: name the most frequent one and the processors that could take it."""
-    pattern = patterns.DEVICES
+def interrupted(found: str, cpu: int | None, where: Facilities, state: str, number: int | None = None) -> Helps:
+    """Advise on device interrupts: name the most frequent one and the processors that could take it.
+
+    ``state``: the interrupt with most time. Only a network device is said to send packets, and none to end block I/O.
+    ``number``: that of the interrupt, where it was recorded.
+    """
+    packets = state in patterns.PACKETS
+    pattern = patterns.NETWORK if packets else patterns.DEVICES
 
     def often(interrupt: DeviceInterrupt) -> int:
         return interrupt.counts.get(cpu, 0) if cpu is not None else sum(interrupt.counts.values())
 
-    worst = max(where.interrupts, key=lambda i: (often(i), -i.number), default=None)
+    def may(interrupt: DeviceInterrupt) -> bool:
+        if number is not None:
+            return interrupt.number == number
+        return interrupt.network if packets else not (interrupt.network and state == "softirq.block")
+
+    devices = [interrupt for interrupt in where.interrupts if may(interrupt)]
+    worst = max(devices, key=lambda i: (often(i), -i.number), default=None)
     elsewhere = [other for other in where.processors if other != cpu]
+    if packets and where.counted and where.interrupts and cpu is not None and (worst is None or not often(worst)):
+        pattern = patterns.LOOPBACK
+        found += f" (processor {cpu} counted no interrupt of a network device)"
     if worst is None or not often(worst) or cpu is None or not elsewhere:
         return Helps(found, pattern.text, pattern.command)
     file = f"/proc/irq/{worst.number}/smp_affinity_list"
+    most = f"{often(worst):,} came" if where.counted else "since it was booted most came"
     text = (
-        f"on processor {cpu} most come from {worst.device[:LONGEST]} (number {worst.number}): send it to other "
+        f"on processor {cpu} {most} from {worst.device[:LONGEST]} (number {worst.number}): send it to other "
         "processors (where irqbalance runs, it may send it back), or move the thread"
     )
     return Helps(

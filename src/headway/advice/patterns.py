@@ -12,16 +12,28 @@ from headway.dataclass import dataclass
 __all__ = [
     "CACHE_DIVIDED",
     "CALLS_ONLY",
+    "COPIES",
     "DEVICES",
+    "DISK_FAULTS",
+    "FAULTS",
+    "FORCED",
+    "FORCED_ONCE",
     "HOST",
     "IDLE_STATES",
     "INTERRUPTED",
+    "KEPT_FROM_RUNNING",
+    "KERNEL_THREAD",
     "LIVES",
+    "LOOPBACK",
+    "MOVES",
+    "NETWORK",
+    "NEW_MEMORY",
     "NODES",
     "OBSERVED",
     "OF_BRIEF",
     "OTHER_CALL",
     "OTHER_POLL",
+    "PACKETS",
     "QUOTA",
     "RECLAIM",
     "REGION",
@@ -29,8 +41,11 @@ __all__ = [
     "RUNAWAY",
     "SHARED_CACHE",
     "STATUS_REGISTER",
+    "SUBMISSIONS",
     "THRASHING",
+    "UNSEEN_WAITS",
     "WAITS",
+    "WAITS_FOR_OTHERS",
     "Pattern",
     "of_call",
     "of_interrupt",
@@ -62,6 +77,8 @@ _RECEIVE = "read readv pread64 recvfrom recvmsg recvmmsg"
 _SELECT = "poll ppoll select pselect6"
 _EPOLL = "epoll_wait epoll_pwait epoll_pwait2"
 
+_WHICH = "sudo headway stat -p {pid} -d 2 --why wait -v"
+
 _CALLS = (
     Pattern(
         "threads contend for a lock: hold it for a shorter time, split it, or keep the data per thread",
@@ -75,8 +92,9 @@ _CALLS = (
         "fault fault.minor",
     ),
     Pattern(
-        "pages of its own memory come from the disk: it needs more memory, or to lock what it uses (mlock)",
-        "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
+        "faults had to wait: for the disk, for another thread that changes the same address space (mmap_lock), or for "
+        "a handler of userfaultfd: see for which",
+        _WHICH,
         "fault.major",
     ),
     Pattern(
@@ -121,6 +139,28 @@ _CALLS = (
 )
 _BY_CALL = {call: pattern for pattern in _CALLS for call in pattern.calls.split()}
 OTHER_CALL = Pattern("ask the kernel less often, or for more at once", "sudo timeout 2 strace -c -p {tid}")
+DISK_FAULTS = Pattern(
+    "pages of its own memory come from the disk: it needs more memory, or to lock what it uses (mlock)",
+    "grep -E 'VmRSS|VmSwap' /proc/{pid}/status",
+)
+"""Of major faults, where block I/O ended their waits."""
+MOVES, FORCED, FAULTS = _BY_CALL["write"], _BY_CALL["fsync"], _BY_CALL["fault.major"]
+COPIES = Pattern(
+    "single calls take long: if they move much data, copy less (mmap, sendfile, splice), or let several threads do it",
+    "sudo timeout 2 strace -T -p {tid}",
+)
+"""Instead of `MOVES` where single calls take long."""
+FORCED_ONCE = Pattern(
+    "data is forced out: write it out earlier (sync_file_range), or let another thread do it",
+    "sudo timeout 2 strace -T -e trace=fsync,fdatasync,msync,sync_file_range -p {tid}",
+)
+"""Instead of `FORCED` where there were few such calls."""
+KERNEL_THREAD = Pattern("a thread of the kernel makes no calls: see in which functions it is", _stacks("cpu-clock"))
+SUBMISSIONS = Pattern(
+    "it is the thread of the kernel that looks for submissions (IORING_SETUP_SQPOLL), and goes on until none came for "
+    "sq_thread_idle: make that shorter, or submit with io_uring_enter",
+    _stacks("cpu-clock"),
+)
 
 
 LIVES = _BY_CALL["clone"]
@@ -219,6 +259,18 @@ _TIMERS = Pattern(
     _stacks("timer:hrtimer_start", "-a"),
     "irq.timer softirq.timer softirq.hrtimer softirq.sched softirq.rcu",
 )
+PACKETS = frozenset({"softirq.net_rx", "softirq.net_tx"})
+"""The interrupts that carry packets, from a network device or from a program of this machine."""
+NETWORK = Pattern(
+    "packets come from a network device, whose interrupts can go to other processors (/proc/irq/*/smp_affinity_list), "
+    "or from a program of this machine (loopback): see from which",
+    "cat /proc/interrupts /proc/net/dev",
+)
+LOOPBACK = Pattern(
+    "packets between programs of this machine are received in the sender's own call: send fewer and larger ones, or "
+    "use a Unix socket or a pipe",
+    "cat /proc/net/dev",
+)
 DEVICES = Pattern(
     "a device interrupts: send it to other processors (/proc/irq/*/smp_affinity_list), or move the thread",
     "cat /proc/interrupts",
@@ -273,6 +325,11 @@ THRASHING = Pattern(
     "once, or give the machine more memory; if it is not, new memory is touched over and over",
     "grep -E 'pgscan|pgsteal|pswp|refault|pgmajfault' /proc/vmstat; cat /proc/pressure/memory",
 )
+NEW_MEMORY = Pattern(
+    "programs touch new memory over and over, and no fault had to wait: let them keep it, or use huge pages",
+    _stacks("page-faults", "-a"),
+)
+"""Instead of `THRASHING` where all faults are minor ones."""
 RUNAWAY = Pattern(
     "a kernel thread works without end: a driver may have run away; see in which of its functions",
     _stacks("cpu-clock"),
@@ -280,6 +337,11 @@ RUNAWAY = Pattern(
 CALLS_ONLY = Pattern(
     "programs ask the kernel without end, and hardly do anything themselves: see for what, and whether they should",
     "sudo timeout 2 strace -f -c -p {pid}",
+)
+KEPT_FROM_RUNNING = Pattern(
+    "something keeps it from running: its scheduling class (SCHED_DEADLINE's runtime, throttled real-time threads), "
+    "the processors that it may use (affinity, cpuset), or the host; see which",
+    "taskset -acp {pid}; grep -E 'policy|prio|dl' /proc/{pid}/task/{tid}/sched",
 )
 IDLE_STATES = Pattern(
     "wake it less often, with more to do each time, or keep the processors out of deep idle states (a request to "
@@ -320,6 +382,26 @@ WAITS = {
     ),
 }
 """The patterns by the word after ``wait.``. The waits that are not here are the thread's own choice."""
+
+WAITS_FOR_OTHERS = {
+    "disk": Pattern(
+        "for a file: no disk keeps it, but who woke it does (it fills or serves the file, or had a lock): measure that",
+        _WHICH,
+    ),
+    "fault": Pattern(
+        "in page faults: no disk keeps it, but who woke it does (it serves the pages, or changes the address space "
+        "and had mmap_lock): measure that",
+        _WHICH,
+    ),
+}
+"""Instead of those in `WAITS`, where causes were recorded and block I/O did not end these waits."""
+UNSEEN_WAITS = {
+    "disk": Pattern("for a file or the disk: see which, and who ends these waits", _WHICH),
+    "fault": Pattern(
+        "in page faults: see whether the disk, another thread (mmap_lock) or a handler (userfaultfd) ends them", _WHICH
+    ),
+}
+"""Instead of those in `WAITS`, where it was not recorded who ended these waits."""
 
 RESTS = frozenset({"futex", "pipe", "net"})
 """Those in which a thread that has nothing to do rests: a pool's thread, a worker whose clients are silent."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from headway.dataclass import dataclass
 from headway.model.cause import Behind, Cause
@@ -19,8 +19,10 @@ from headway.model.cell import Cell
 from headway.model.indices import interrupt_time, is_interrupt, processor_time
 from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Thread
+from headway.model.quality import Quality
 
 from . import patterns
+from .evidence import DISK, begun_and_ended, by_disk, recorded
 from .facilities import Facilities
 from .findings import LONGEST, Finding, Helps, applied, interrupted, largest, of_pattern, share_of
 from .patterns import Pattern
@@ -56,14 +58,24 @@ class Advice:
     """The number of further threads that the advice is for."""
     name: str | None = None
     """The thread's name; None: the advice is about the whole machine."""
+    of_seen: bool = False
+    """Td is not known, only the part of it that was seen: ``value`` is a share of that part."""
 
 
 _NAMES = 3
 """Maximum number of names in a sentence."""
 _BRIEF = 100_000_000
 """A thread that ends with so few nanoseconds of processor time loses to the kernel mostly what its two ends cost."""
+_FEW_FAULTS = 100
+"""The beginning and end of a thread that is not the first of its process take fewer faults and calls for memory."""
+_LONG_CALL = 100_000
+"""A call that takes more, ns, does not lose its time to the number of calls."""
+_FEW_CALLS = 10
+"""So few calls are not gathered."""
 
 
+_OF_TD = frozenset({"mpi", "kpi", "iopi"})
+_OF_MEMORY = frozenset(patterns.OF_BRIEF) - {patterns.LIVES}
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
 
 
@@ -147,6 +159,7 @@ def _of_threads(
             at_stake=sum(f.lost for f, _ in group),
             alike=len(others),
             name=finding.thread.name,
+            of_seen=finding.index in _OF_TD and not _knows_td(ledger, finding.thread),
         )
         yield finding, _without_linux(ledger, advice)
 
@@ -169,8 +182,14 @@ def _processors(ledger: Ledger, where: Facilities) -> int:
     return len(where.processors) or len(ledger.processors)
 
 
+def _knows_td(ledger: Ledger, thread: Thread) -> bool:
+    """Return whether all time that the thread lost on the processor is known, and not a part of it only."""
+    return ledger.indices(thread).quality["td"] not in (Quality.PARTIAL, Quality.UNAVAILABLE)
+
+
 def _lost(ledger: Ledger, finding: Finding, where: Facilities, contentions: Callable[[], Contentions]) -> Helps:
-    share = f"{finding.value:.0%} of the lost time is "
+    seen = "" if _knows_td(ledger, finding.thread) else " that was seen"
+    share = f"{finding.value:.0%} of the lost time{seen} is "
     if finding.index == "mpi":
         return _memory(share, finding.thread, where, contentions)
     if finding.index == "iopi":
@@ -228,7 +247,9 @@ def _kernel(
 ) -> Helps:
     had = processor_time(ledger.times(thread)) if ledger.unit == ledger.time_unit == "ns" else _BRIEF + 1
     brief = thread.end is not None and had <= _BRIEF
-    name, pattern = _most(thread.states, Kind.KERNEL, _pattern_of_brief if brief else _kernel_pattern)
+    single = partial(_kernel_pattern, thread)
+    of_ends = partial(_pattern_of_brief, thread) if brief and _of_its_ends(thread) else single
+    name, pattern = _most(thread.states, Kind.KERNEL, of_ends)
     first, _, tag = name.partition(".")
     count = thread.states[name].count
     times = f" ({count:,} times)" if count and count > 1 else " (once)" if count else ""
@@ -236,20 +257,41 @@ def _kernel(
         return of_pattern(f"{share}in the region {tag[:LONGEST] or 'without a name'}{times}", pattern)
     found = f"{share}in the kernel, most in {name[:LONGEST]}{times}{_behind(thread, name)}"
     if pattern is patterns.DEVICES:
-        return by_devices(found, ledger, thread, where, contentions)
+        return by_devices(found, ledger, thread, where, contentions, name)
+    if pattern is patterns.LIVES and single(name) is not pattern:
+        began, ended = begun_and_ended(ledger)
+        found += f"; {began:,} threads began while it was measured, and {ended:,} ended"
+    each = thread.states[name].time / count if count and ledger.time_unit == "ns" else 0
+    if pattern is patterns.MOVES and each > _LONG_CALL:
+        return of_pattern(f"{found}, {each / 1e3:,.0f} µs each time", patterns.COPIES)
+    if pattern is patterns.FORCED and count and count < _FEW_CALLS:
+        pattern = patterns.FORCED_ONCE
     return of_pattern(found, pattern)
 
 
-def _kernel_pattern(state: str) -> Pattern:
+def _of_its_ends(thread: Thread) -> bool:
+    """Return whether the faults and calls for memory of a brief thread may be those of its beginning and its end."""
+    if thread.tid == thread.pid:  # it began with a program, whose memory is new
+        return True
+    own = [cell.count or 0 for state, cell in thread.states.items() if _kernel_pattern(thread, state) in _OF_MEMORY]
+    return sum(own) <= _FEW_FAULTS
+
+
+def _kernel_pattern(thread: Thread, state: str) -> Pattern:
     first, _, call = state.partition(".")
     if is_interrupt(state):
         return patterns.of_interrupt(state) or patterns.DEVICES
-    return patterns.REGION if first == "noneffective" else patterns.of_call(call)
+    if state == "kernel.thread":
+        return patterns.SUBMISSIONS if thread.name.startswith("iou-sqp-") else patterns.KERNEL_THREAD
+    if first == "noneffective":
+        return patterns.REGION
+    found = patterns.of_call(call)
+    return patterns.DISK_FAULTS if found is patterns.FAULTS and by_disk(thread, "wait.fault") >= DISK else found
 
 
-def _pattern_of_brief(state: str) -> Pattern:
+def _pattern_of_brief(thread: Thread, state: str) -> Pattern:
     """Return the pattern of a thread that lives briefly: what beginning and ending takes is one."""
-    found = _kernel_pattern(state)
+    found = _kernel_pattern(thread, state)
     return patterns.LIVES if found in patterns.OF_BRIEF else found
 
 
@@ -301,7 +343,7 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
             share = taken / processor.span
             found = f"processor {processor.cpu} spent {share:.0%} of its time in interrupts, most in {name[:LONGEST]}"
             pattern = patterns.of_interrupt(name)
-            helps = of_pattern(found, pattern) if pattern else interrupted(found, processor.cpu, where)
+            helps = of_pattern(found, pattern) if pattern else interrupted(found, processor.cpu, where, name)
             text = f"{helps.found}: {helps.text}"
             advice = Advice(None, "kpi", share, r.interrupts, text, helps.command, helps.undo, at_stake=taken)
             yield _without_linux(ledger, advice)
@@ -315,23 +357,37 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
     processors. The disk and the interpreter lock are waited for in the middle of work.
     """
     found: dict[str, tuple[int, Thread, float]] = {}
+    causes = recorded(ledger)
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
     mostly.sort(key=lambda row: (-able(row[1]), row[0].key))
     for thread, times in mostly:
         for reason in patterns.WAITS:
             cell = thread.states.get(f"wait.{reason}")
-            if reason in patterns.RESTS and processor_time(times) < r.rest * thread.span:
+            rests = reason in patterns.RESTS or (causes and not _by_disk(thread, reason))
+            if rests and processor_time(times) < r.rest * thread.span:
                 continue
             if cell and cell.time > r.wait * thread.span and reason not in found:
                 found[reason] = cell.time, thread, cell.time / thread.span
     living = _living(ledger) if found else frozenset()
     for reason, (time, thread, share) in sorted(found.items(), key=lambda item: -item[1][0]):
-        pattern = patterns.WAITS[reason]
+        pattern = _wait_pattern(thread, reason, causes=causes)
         what, _, helps = pattern.text.partition(": ")
         text = f"it waits {share:.0%} of the time {what}{_waited(thread, f'wait.{reason}')}: {helps}"
         command = _command(pattern.command, thread, living)
         advice = Advice(thread.tid, "wait", share, r.wait, text, command, at_stake=time, name=thread.name)
         yield _without_linux(ledger, advice)
+
+
+def _by_disk(thread: Thread, reason: str) -> bool:
+    """Return whether what may be a wait for the disk was one; True for what cannot."""
+    return reason not in patterns.WAITS_FOR_OTHERS or by_disk(thread, f"wait.{reason}") >= DISK
+
+
+def _wait_pattern(thread: Thread, reason: str, *, causes: bool) -> Pattern:
+    """Return the pattern of a wait. That it is one for the disk takes evidence."""
+    if _by_disk(thread, reason):
+        return patterns.WAITS[reason]
+    return (patterns.WAITS_FOR_OTHERS if causes else patterns.UNSEEN_WAITS)[reason]
 
 
 def _waited(thread: Thread, state: str) -> str:

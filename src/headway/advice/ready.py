@@ -7,6 +7,7 @@ from the holders that were recorded, or from how much there was to do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Set
 
 from headway.model.cause import Behind, Cause
@@ -17,6 +18,7 @@ from headway.model.origin import origin_of
 from headway.model.ready import READY, READY_PARTS
 
 from . import patterns
+from .evidence import crowded, idle_share
 from .facilities import Facilities
 from .findings import LONGEST, Finding, Helps, applied, interrupted, of_pattern, share_of
 from .remedy import Contention, Contentions
@@ -28,6 +30,9 @@ _OTHERS = "others"
 _NAMES = 3
 _NOTABLE = 0.10
 """A neighbour beside the first one is named if it had the processor for this share of the time."""
+_WAKES_UP_IN = 2_000_000
+"""No idle state takes longer to leave, ns: those of today's processors take less than 1 ms."""
+_LINE = re.compile(r"\(irq (\d{1,6})\)$", re.ASCII)
 _WHOLE = 0.995
 """A part with this share of the time ready is all of it, in words."""
 
@@ -62,7 +67,7 @@ def against_waiting(
     shared = contentions.of(thread)
     found = f"{finding.value:.0%} of the time it could run, it waited for a processor"
     if part == READY:
-        return _undivided(found, thread, shared, processors)
+        return _undivided(ledger, found, thread, shared, processors)
     share = finding.lost / thread.times()[Kind.READY]
     found += " because " if share >= _WHOLE else f", {share:.0%} of that because "
     if part == "ready.throttled":
@@ -71,20 +76,29 @@ def against_waiting(
         return _own(f"{found}other threads of its own process had it", shared, processors)
     if part == "ready.neighbour":
         found += "other processes had it" + _meanwhile(thread, shared.tids, finding.lost)
-        return _others(found, shared, processors)
+        return _others(ledger, found, shared, processors)
     if part == "ready.stolen":
         return of_pattern(f"{found}the hypervisor had it", patterns.HOST)
+    if part == "ready.wakeup" and (each := _each(thread, part)) > _WAKES_UP_IN:
+        found += f"it was idle and did not take it, {each / 1e6:,.1f} ms each time"
+        return of_pattern(found, patterns.KEPT_FROM_RUNNING)
     if part == "ready.interrupt":
         return _in_interrupts(f"{found}interrupts had it", ledger, thread, where, contentions)
     return of_pattern(f"{found}it was idle and had to wake up first", patterns.IDLE_STATES)
 
 
-def _undivided(found: str, thread: Thread, shared: Contention, processors: int) -> Helps:
+def _each(thread: Thread, state: str) -> float:
+    """Return how long one occurrence of a state took on average, 0 where they were not counted."""
+    cell = thread.states[state]
+    return cell.time / cell.count if cell.count else 0.0
+
+
+def _undivided(ledger: Ledger, found: str, thread: Thread, shared: Contention, processors: int) -> Helps:
     holder = shared.holder
     if holder is not None:
         ready = thread.times()[Kind.READY]
         found += f"; meanwhile {_title(holder)} had it for {share_of(holder, ready) if ready else 'most'} of that time"
-    return _own(found, shared, processors) if shared.among_itself else _others(found, shared, processors)
+    return _own(found, shared, processors) if shared.among_itself else _others(ledger, found, shared, processors)
 
 
 def _throttled(found: str, thread: Thread, shared: Contention) -> Helps:
@@ -104,8 +118,13 @@ def _own(found: str, shared: Contention, processors: int) -> Helps:
     return Helps(found, text, "taskset -acp {pid}")
 
 
-def _others(found: str, shared: Contention, processors: int) -> Helps:
+def _others(ledger: Ledger, found: str, shared: Contention, processors: int) -> Helps:
     remedy = shared.remedy
+    if remedy is None and not crowded(ledger, processors):
+        idle = idle_share(ledger)
+        if idle is not None:
+            found += f", though the processors were idle for {idle:.0%} of their time"
+        return Helps(found, patterns.KEPT_FROM_RUNNING.text, patterns.KEPT_FROM_RUNNING.command)
     if remedy is None:
         text = (
             f"more runs on {_number(processors)} than they can take; start fewer threads, or allow it more processors"
@@ -166,18 +185,26 @@ def _in_interrupts(found: str, ledger: Ledger, thread: Thread, where: Facilities
         pattern = patterns.of_interrupt(name)
     if pattern is not None:
         return of_pattern(found, pattern)
-    return by_devices(found, ledger, thread, where, lambda: contentions)
+    return by_devices(found, ledger, thread, where, lambda: contentions, name if times else "irq.device")
 
 
 def by_devices(
-    found: str, ledger: Ledger, thread: Thread, where: Facilities, contentions: Callable[[], Contentions]
+    found: str, ledger: Ledger, thread: Thread, where: Facilities, contentions: Callable[[], Contentions], state: str
 ) -> Helps:
-    """Advise a thread that loses time to the interrupts of devices.
+    """Advise a thread that loses time to the interrupts of devices, most in ``state``.
 
     Only if one is known can it be sent elsewhere: packets of the loopback device come without an interrupt.
     """
-    helps = interrupted(found, busiest(ledger), where)
+    helps = interrupted(found, busiest(ledger), where, state, _line_of(thread, state))
     return helps if helps.undo is None else applied(helps, contentions().remedy(thread, "interrupts"))
+
+
+def _line_of(thread: Thread, state: str) -> int | None:
+    """Return the number of the interrupt that took most of a state's time, where it was recorded."""
+    for cause in thread.causes:  # the one with most time comes first
+        if cause.state == state and cause.behind is Behind.OBJECT and (match := _LINE.search(cause.name)):
+            return int(match[1])
+    return None
 
 
 def busiest(ledger: Ledger) -> int | None:

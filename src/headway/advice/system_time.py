@@ -21,7 +21,7 @@ from .thresholds import Thresholds
 
 __all__ = ["Anomaly", "busy_without_user_code"]
 
-_KERNEL_THREAD, _FAULT = "kernel.thread", "kernel.fault"
+_KERNEL_THREAD, _FAULT, _RECLAIMS = "kernel.thread", "kernel.fault", "kernel.reclaim"
 _RECLAIM = ("kswapd", "kcompactd")
 """Kernel threads that look for memory to take back (mm/vmscan.c, mm/compaction.c)."""
 _UNKNOWN = 0.1
@@ -89,7 +89,10 @@ def _cause(processors: Sequence[Processor], threads: Sequence[Thread]) -> tuple[
     if group == _KERNEL_THREAD:
         reclaims = thread is not None and thread.name.startswith(_RECLAIM)
         return state, thread, patterns.RECLAIM if reclaims else patterns.RUNAWAY
-    return state, thread, patterns.THRASHING if group == _FAULT else patterns.CALLS_ONLY
+    if group == _FAULT:
+        minor = all(s == "kernel.fault.minor" for s in times if _group(s) == _FAULT and times[s])
+        return state, thread, patterns.NEW_MEMORY if minor else patterns.THRASHING
+    return state, thread, patterns.RECLAIM if group == _RECLAIMS else patterns.CALLS_ONLY
 
 
 def _group(state: str) -> str:
@@ -97,7 +100,9 @@ def _group(state: str) -> str:
         return "interrupts"
     if kind_of(state) is Kind.OVERHEAD:
         return "overhead"
-    return state if state in (_KERNEL_THREAD, _FAULT) else "calls"
+    if state.startswith(_FAULT):
+        return _FAULT
+    return state if state in (_KERNEL_THREAD, _RECLAIMS) else "calls"
 
 
 def _time_in(thread: Thread, group: str) -> int:

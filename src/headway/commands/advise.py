@@ -120,6 +120,7 @@ def command(
             from headway.views.saved import read_ledgers
 
             ledger = reduce(merge, read_ledgers(saved))
+            here = replace(here, interrupts=())  # those that have come to this machine are of another time
         else:
             observation = _observe(wanted, argv, seconds, quiet=as_json and output is None)
             ledger, status = observation.ledger, observation.exit_status

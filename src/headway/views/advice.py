@@ -55,4 +55,6 @@ def _named(who: str, text: str, style: str, width: int) -> Iterator[Line]:
 
 def _figures(piece: Advice) -> str:
     name, of = _INTERRUPTS if piece.index == "kpi" and piece.thread is None else _OF[piece.index]
+    if piece.of_seen:
+        of = "of the lost time seen"
     return f"{name} is {share(piece.value)} {of}, threshold {share(piece.threshold)}"

@@ -31,10 +31,10 @@ def facilities(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Faciliti
         mounted = any(mount.kind == "resctrl" for mount in mounts(proc))
     except OSError:
         mounted = False
-    return Facilities(online(sys / "devices/system/cpu"), nodes, resctrl, _interrupts(proc), mounted)
+    return Facilities(online(sys / "devices/system/cpu"), nodes, resctrl, _interrupts(proc, sys / "class/net"), mounted)
 
 
-def _interrupts(proc: Path) -> tuple[DeviceInterrupt, ...]:
+def _interrupts(proc: Path, network: Path) -> tuple[DeviceInterrupt, ...]:
     """Return the numbered rows of /proc/interrupts: counts by processor, then chip, type and device."""
     try:
         with open(proc / "interrupts", encoding="utf-8", errors="backslashreplace") as table:
@@ -43,6 +43,7 @@ def _interrupts(proc: Path) -> tuple[DeviceInterrupt, ...]:
         return ()
     cpus = [int(number) for number in re.findall(r"\bCPU(\d+)", heading)]
     found = []
+    numbers, names = _of_network(network)
     for row in rows:
         match = _ROW.fullmatch(row)
         if match is None:
@@ -54,5 +55,32 @@ def _interrupts(proc: Path) -> tuple[DeviceInterrupt, ...]:
         except (OSError, HeadwayError):
             continue  # an interrupt whose affinity cannot be changed
         device = match[3].split()[-1]
-        found.append(DeviceInterrupt(number, device, affinity, dict(zip(cpus, counts, strict=False))))
+        of_network = number in numbers or device.startswith(names)
+        found.append(DeviceInterrupt(number, device, affinity, dict(zip(cpus, counts, strict=False)), of_network))
     return tuple(found)
+
+
+def _of_network(folder: Path) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Return the numbers of network devices' interrupts, and how the names of the others begin.
+
+    A device or its parent lists its numbers in ``msi_irqs`` (Documentation/ABI/testing/sysfs-bus-pci). Interrupts
+    without a message have the name of the interface or of its device.
+    """
+    numbers: set[int] = set()
+    names: list[str] = []
+    try:
+        interfaces = sorted(folder.iterdir())
+    except OSError:
+        return frozenset(), ()
+    for interface in interfaces:
+        try:
+            device = (interface / "device").resolve(strict=True)
+        except (OSError, RuntimeError):
+            continue  # loopback, bridges, tunnels
+        names += [interface.name, f"{device.name}-"]
+        for place in (device, device.parent):
+            try:
+                numbers.update(int(file.name) for file in (place / "msi_irqs").iterdir() if file.name.isdecimal())
+            except OSError:
+                continue
+    return frozenset(numbers), tuple(names)

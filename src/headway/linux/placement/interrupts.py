@@ -36,7 +36,7 @@ def arrived(before: Facilities, after: Facilities) -> Facilities:
         replace(i, counts={cpu: max(n - counted.get(i.number, {}).get(cpu, 0), 0) for cpu, n in i.counts.items()})
         for i in after.interrupts
     ]
-    return replace(after, interrupts=tuple(found))
+    return replace(after, interrupts=tuple(found), counted=True)
 
 
 def redirections(

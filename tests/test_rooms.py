@@ -26,6 +26,7 @@ FLOORS = (
         "linux.procfs",
         "linux.structures",
         "linux.syscalls",
+        "linux.time_namespace",
     },
     {"linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
     {"linux.bpf"},

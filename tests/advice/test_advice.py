@@ -261,7 +261,7 @@ def test_the_ids_of_what_has_ended_are_not_printed() -> None:
     advice = only(replace(thread(user=0.5, kernel__read=0.4), end=SECOND))
     assert advice.command == 'sudo timeout 2 strace -c -p "$TID"'
     advice = only(replace(thread(user=0.5, ready=0.4), end=SECOND))
-    assert (advice.command or "").startswith('taskset -acp "$PID"; ')
+    assert advice.command == 'uptime; taskset -acp "$PID"'
     assert advice.remedy is None
 
 

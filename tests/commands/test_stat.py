@@ -19,7 +19,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.compiling import Compile
+from tests.compiling import Compile, script
 from tests.effort import FEW
 from tests.running import Done, headway
 
@@ -309,6 +309,27 @@ def test_json_is_valid_in_every_mode(source: str, tmp_path: Path) -> None:
 KILLING = [signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGPIPE, signal.SIGUSR1, signal.SIGXFSZ][
     : 2 if FEW else 6
 ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a time namespace")
+@each_source
+def test_in_a_time_namespace_times_are_right_and_the_command_stays_in_it(source: str, tmp_path: Path) -> None:
+    report, offsets = tmp_path / "report", tmp_path / "offsets"
+    inside = [*STAT, "--source", source, "--json", "-o", str(report), "--"]
+    command = ["sh", "-c", f"cat /proc/self/timens_offsets > {offsets}; sleep 0.2"]
+    done = subprocess.run(
+        [*script("in_time_namespace"), *inside, *command], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode == 77:
+        pytest.skip(f"this kernel makes no time namespace ({done.stderr.strip()})")
+    assert done.returncode == 0, done.stderr
+    assert offsets.read_text().split() == ["monotonic", "86400", "0", "boottime", "86400", "0"]
+    document = json.loads(report.read_text())
+    assert document["source"] == source
+    for thread in document["threads"]:
+        assert sum(state["time"] for state in thread["states"]) <= document["window"]["duration"]
+    assert document["losses"].get("unseen_ns", 0) <= document["window"]["duration"]
+    assert document["window"]["duration"] < 3600 * 10**9
 
 
 @each_source

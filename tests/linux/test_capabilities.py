@@ -430,6 +430,22 @@ def test_a_reason_does_not_advise_to_use_proc_which_the_verdict_says(tree: Tree)
     assert (found.why, found.remedy) == ("eBPF needs 104 open files", "raise the limit (ulimit -n)")
 
 
+def test_a_time_namespace_is_left_by_root_only(tree: Tree) -> None:
+    assert tree.probe()["time namespace"].available
+    for link in ("time", "time_for_children"):
+        path = tree.root / "proc/self/ns" / link
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to("time:[4026532500]")
+    tree.write("/proc/self/timens_offsets", "monotonic      100000         0\nboottime       100000         0\n")
+    found = tree.probe()["time namespace"]
+    assert not found.available
+    assert "+100,000 s" in found.why
+    assert tree.verdict() == "time namespace"
+    tree.write("/proc/self/status", f"CapEff:\t{1 << 21 | 1 << 38 | 1 << 39:016x}\nNoNewPrivs:\t0\nSeccomp:\t0\n")
+    assert tree.probe()["time namespace"].available
+    assert tree.verdict() is None
+
+
 def test_root_of_a_user_namespace_is_not_privileged(tree: Tree) -> None:
     tree.write("/proc/self/uid_map", "         0     100000      65536\n")
     found = tree.probe()["privileges"]

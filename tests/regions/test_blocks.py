@@ -95,6 +95,25 @@ def possible(reading: BlocksReading) -> None:
     assert reading.lies >= 0
 
 
+def test_a_program_in_a_time_namespace_has_another_clock(tmp_path: Path) -> None:
+    process = tmp_path / str(PID)
+    (process / "ns").mkdir(parents=True)
+    for name in ("time", "time_for_children"):
+        (process / "ns" / name).symlink_to("time:[4026532500]")
+    day = 86400 * 10**9
+    (process / "timens_offsets").write_text("monotonic 86400 0\n")
+    (process / "status").write_text("")
+    memory = arena(block(words=((word(500, NOW + day - 7), 3),), since=NOW + day - 1000, opened=1, depth=1))
+    (process / "maps").write_bytes(maps_line(START, max(len(memory), 4096 + 576)))
+    (process / "mem").write_bytes(bytes(START) + memory)
+    seen = RegionBlocks(PID, proc=str(tmp_path), clock=lambda: NOW)
+    assert seen.find()
+    reading = seen.read({PID})
+    assert reading.lies == 0
+    assert reading.blocks[PID].since == NOW - 1000
+    assert [spent.time for spent in reading.blocks[PID].times.values()] == [507]
+
+
 # -- what is right ----------------------------------------------------------------------------------------------------
 
 

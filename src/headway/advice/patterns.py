@@ -43,6 +43,7 @@ __all__ = [
     "STATUS_REGISTER",
     "SUBMISSIONS",
     "THRASHING",
+    "UNSEEN_NEIGHBOURS",
     "UNSEEN_WAITS",
     "WAITS",
     "WAITS_FOR_OTHERS",
@@ -342,6 +343,11 @@ KEPT_FROM_RUNNING = Pattern(
     "something keeps it from running: its scheduling class (SCHED_DEADLINE's runtime, throttled real-time threads), "
     "the processors that it may use (affinity, cpuset), or the host; see which",
     "taskset -acp {pid}; grep -E 'policy|prio|dl' /proc/{pid}/task/{tid}/sched",
+)
+UNSEEN_NEIGHBOURS = Pattern(
+    "what else wanted to run was not measured: if it is more than the processors can take, start fewer threads, or "
+    "allow it more processors",
+    "uptime; taskset -acp {pid}",
 )
 IDLE_STATES = Pattern(
     "wake it less often, with more to do each time, or keep the processors out of deep idle states (a request to "

@@ -122,9 +122,10 @@ def _others(ledger: Ledger, found: str, shared: Contention, processors: int) -> 
     remedy = shared.remedy
     if remedy is None and not crowded(ledger, processors):
         idle = idle_share(ledger)
-        if idle is not None:
-            found += f", though the processors were idle for {idle:.0%} of their time"
-        return Helps(found, patterns.KEPT_FROM_RUNNING.text, patterns.KEPT_FROM_RUNNING.command)
+        if idle is None:
+            return of_pattern(found, patterns.UNSEEN_NEIGHBOURS)
+        found += f", though the processors were idle for {idle:.0%} of their time"
+        return of_pattern(found, patterns.KEPT_FROM_RUNNING)
     if remedy is None:
         text = (
             f"more runs on {_number(processors)} than they can take; start fewer threads, or allow it more processors"

@@ -11,6 +11,7 @@ import click
 
 from headway._version import __version__
 from headway.cli.run import run
+from headway.linux import time_namespace
 
 __all__ = ["group", "main"]
 
@@ -86,4 +87,5 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    time_namespace.leave()  # while there is one thread; what needs the kernel's clock says why it could not
     run(group)

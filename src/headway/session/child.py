@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from headway.errors import CommandFailedError
+from headway.linux import time_namespace
 
 __all__ = ["SuspendedChild"]
 
@@ -64,6 +65,7 @@ class SuspendedChild:
                 signal.signal(number, signal.SIG_IGN if number in _IGNORED_BEFORE else signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             if os.read(gate, 1):
+                time_namespace.go_back()
                 if not self.command[0]:
                     raise FileNotFoundError(errno.ENOENT, "")
                 os.execvp(self.command[0], self.command)

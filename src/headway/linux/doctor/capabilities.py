@@ -35,6 +35,7 @@ from headway.linux.perf.trace_units import trace_unit, why_no_unit
 from headway.linux.procfs.ids import in_user_namespace, pid_namespace
 from headway.linux.procfs.mounts import Mount, parse_mounts
 from headway.linux.procfs.status import status
+from headway.linux.time_namespace import left, shift_of
 
 __all__ = [
     "BPF_NEEDS",
@@ -82,6 +83,7 @@ BPF_NEEDS = (
     "tracepoints",
     "ring buffer",
     "task storage",
+    "time namespace",
     "eBPF programs",
 )
 """The capabilities that the eBPF source needs, in the order in which a missing one is reported."""
@@ -327,6 +329,7 @@ def _probes() -> tuple[tuple[str, Callable[[System], Capability]], ...]:
         ("SMI counter", _smi),
         ("instruction trace", _instruction_trace),
         ("pid namespace", _pid_namespace),
+        ("time namespace", _time_namespace),
         ("no container", _container),
         ("clock", _clock),
     )
@@ -795,6 +798,22 @@ def _pid_namespace(system: System) -> Capability:
     if initial:
         return Capability(name, True, "the initial one: all threads of the machine are in sight")
     return Capability(name, False, "not the initial one: only threads in it are in sight", "docker run --pid=host …")
+
+
+def _time_namespace(system: System) -> Capability:
+    name = "time namespace"
+    shift = shift_of(str(system.path("/proc/self")))
+    outside = "headway measures outside of it, and starts commands in it"
+    if left():
+        return Capability(name, True, f"its clock is {left() / 1e9:+,.0f} s from the kernel's: {outside}")
+    if not shift:
+        return Capability(name, True, "its clock is that of the kernel")
+    ahead = f"{shift.ns / 1e9:+,.0f} s from the kernel's" if shift.known else "not known to be the kernel's"
+    if privileges.LinuxCapability.SYS_ADMIN in system.effective:
+        return Capability(name, True, f"its clock is {ahead}: {outside}")
+    return Capability(
+        name, False, f"its clock is {ahead}, and only root may leave it", "sudo nsenter -T -t 1 headway …"
+    )
 
 
 def _container(system: System) -> Capability:

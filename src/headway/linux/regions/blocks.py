@@ -22,6 +22,7 @@ from headway.dataclass import dataclass
 from headway.linux.procfs.ids import ids_inwards
 from headway.linux.procfs.maps import parse
 from headway.linux.structures import Structures
+from headway.linux.time_namespace import shift_of
 
 from ._block_layout import CONSTANTS, STRUCTURES
 
@@ -155,6 +156,7 @@ class RegionBlocks:
         self._pid = pid
         self._path = f"{proc}/{pid}"
         self._clock = clock
+        self._ahead = 0
         self._arenas: list[tuple[int, int]] = []
         self._own_pid = pid
         self._own_tids: dict[int, int] | None = None
@@ -176,6 +178,8 @@ class RegionBlocks:
             ids = ids_inwards(self._path)
             self._own_pid = ids[-1] if ids else self._pid
             self._own_tids = {} if len(ids) > 1 else None
+            # The program's clock is ahead of ours if it is in a time namespace of its own.
+            self._ahead = shift_of(self._path).ns - shift_of().ns
         return bool(self._arenas)
 
     def read(self, tids: Collection[int] | None = None) -> BlocksReading:
@@ -228,7 +232,7 @@ class RegionBlocks:
         for first in range(0, used, AT_ONCE):
             start = address + BLOCKS_AT + first * BLOCK_SIZE
             piece = _read(fd, start, min(AT_ONCE, used - first) * BLOCK_SIZE)
-            now = self._clock()
+            now = self._clock() + self._ahead
             for at in range(0, len(piece) - BLOCK_SIZE + 1, BLOCK_SIZE):
                 number = first + at // BLOCK_SIZE
                 log = logs[number] if number < len(logs) else 0
@@ -291,7 +295,7 @@ class RegionBlocks:
         state_open = None
         if 0 < opened <= N_TAGS:
             state_open = names[opened - 1] if opened <= len(names) else OTHER
-        return RegionBlock(tid, address, since, state_open, depth, errors, times, log)
+        return RegionBlock(tid, address, since - self._ahead, state_open, depth, errors, times, log)
 
     # -- ids ----------------------------------------------------------------------------------------------------------
 

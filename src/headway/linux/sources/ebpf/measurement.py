@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
-from headway.linux import privileges
+from headway.linux import privileges, time_namespace
 from headway.linux.bpf._memory import BpfMaps, Cells
 from headway.linux.bpf.rows import LivingThread
 from headway.linux.levels import Level
@@ -51,6 +51,7 @@ class BpfMeasurement:
 
     def __init__(self, source: str, options: SourceOptions) -> None:
         selection = options.selection
+        time_namespace.must_leave()
         with ExitStack() as stack:
             prepared = stack.enter_context(closing(PreparedPrograms(options)))
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory

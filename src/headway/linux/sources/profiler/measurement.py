@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
+from headway.linux import time_namespace
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling
 from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES, Sampler
@@ -99,6 +100,7 @@ class ProfileMeasurement:
                     "without eBPF a profile is of processes (-p), threads (-t) or a command: run headway as root"
                 )
             tids += [thread.tid for thread in self.source.living()]
+        time_namespace.must_leave()
         sampling = Sampling(frequency=0, period=self.period, pages=self._buffers.pages)
         policy = POLICIES[self._buffers.policy]
         largest = _FIXED_PART + _FRAME * (self._log.max_stack + _MARKS)

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headway.binary.elf import ElfError, ElfFile, ThreadLocal, ThreadLocalKind, ThreadLocalSlot
+from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import Mapping, file_of, parse
 
 from .process_context import ProcessContext, Read, read_process_context
@@ -85,14 +86,15 @@ class ContextFinder:
 
     def find(self, pid: int) -> ContextAccess | None:
         """Return how the pointer is found in a process; None: it has none, not yet, or it cannot be read."""
+        alive = with_memory(pid)
         try:
-            with open(f"/proc/{pid}/maps", "rb") as file:
+            with open(f"/proc/{alive}/maps", "rb") as file:
                 text = file.read(_MAX_MAPS)
             code = _digest(text)
             if self._without.get(pid) == code:
                 return None
             maps = list(parse(text))
-            memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            memory = os.open(f"/proc/{alive}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
@@ -247,7 +249,7 @@ def _files_of(maps: Iterable[Mapping]) -> list[Mapping]:
 def _program_of(pid: int) -> int:
     """Return the inode of a process's program; 0: it is not known."""
     try:
-        return os.stat(f"/proc/{pid}/exe").st_ino
+        return os.stat(f"/proc/{with_memory(pid)}/exe").st_ino
     except OSError:
         return 0
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from headway.dataclass import dataclass
 
+from .living import with_memory
+
 __all__ = ["Mapping", "file_of", "mappings", "parse"]
 
 _MAX_BYTES = 64 << 20
@@ -32,7 +34,7 @@ class Mapping:
 
 def mappings(pid: int) -> list[Mapping]:
     """Return all mappings of a process, ascending. Raises OSError if it is gone, or may not be read."""
-    with open(f"/proc/{pid}/maps", "rb") as file:
+    with open(f"/proc/{with_memory(pid)}/maps", "rb") as file:
         return list(parse(file.read(_MAX_BYTES)))
 
 
@@ -73,6 +75,7 @@ def file_of(pid: int, mapping: Mapping) -> str | None:
     """
     if not mapping.inode or not mapping.path.startswith("/"):
         return None
+    pid = with_memory(pid)
     inside = f"/proc/{pid}/root{mapping.path}"
     link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
     try:

@@ -20,6 +20,7 @@ from dataclasses import field
 
 from headway.dataclass import dataclass
 from headway.linux.procfs.ids import ids_inwards
+from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import parse
 from headway.linux.structures import Structures
 from headway.linux.time_namespace import shift_of
@@ -154,7 +155,10 @@ class RegionBlocks:
     def __init__(self, pid: int, *, proc: str = "/proc", clock: Callable[[], int] = time.monotonic_ns) -> None:
         """``pid`` as in ``proc``. ``clock`` returns ns of CLOCK_MONOTONIC."""
         self._pid = pid
+        self._proc = proc
         self._path = f"{proc}/{pid}"
+        self._alive = self._path
+        """The folder of a thread that has the process's memory."""
         self._clock = clock
         self._ahead = 0
         self._arenas: list[tuple[int, int]] = []
@@ -167,8 +171,9 @@ class RegionBlocks:
     def find(self) -> bool:
         """Look for arenas and return whether there are any. It costs one reading of the process's maps."""
         self.reason = None
+        self._alive = f"{self._proc}/{with_memory(self._pid, self._proc)}"
         try:
-            self._arenas = arenas_in(_contents(f"{self._path}/maps"))
+            self._arenas = arenas_in(_contents(f"{self._alive}/maps"))
         except PermissionError:
             self._arenas = []
             self.reason = f"this user may not see whether process {self._pid} marks regions"
@@ -179,7 +184,7 @@ class RegionBlocks:
             self._own_pid = ids[-1] if ids else self._pid
             self._own_tids = {} if len(ids) > 1 else None
             # The program's clock is ahead of ours if it is in a time namespace of its own.
-            self._ahead = shift_of(self._path).ns - shift_of().ns
+            self._ahead = shift_of(self._alive).ns - shift_of().ns
         return bool(self._arenas)
 
     def read(self, tids: Collection[int] | None = None) -> BlocksReading:
@@ -193,7 +198,7 @@ class RegionBlocks:
         found = _Found()
         self._listed = False
         try:
-            fd = os.open(f"{self._path}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(f"{self._alive}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except PermissionError:
             if self._has_no_memory():
                 return BlocksReading(self._clock())

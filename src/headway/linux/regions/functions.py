@@ -25,6 +25,7 @@ from headway.errors import HeadwayError, SelectionError
 from headway.extras import need
 from headway.files import packaged
 from headway.linux.options import MarkedFunctions
+from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import file_of, mappings
 
 from .libraries import cached, loaded_by, program_of, search
@@ -132,7 +133,7 @@ class _Scope:
     def _process(self, pid: int, seen: set[tuple[str, int]]) -> None:
         try:
             found = mappings(pid)
-            program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+            program = os.readlink(f"/proc/{with_memory(pid)}/exe").removesuffix(" (deleted)")
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 called = os.path.basename(os.fsdecode(file.read(4096).partition(b"\0")[0]))
         except (FileNotFoundError, ProcessLookupError):
@@ -149,7 +150,7 @@ class _Scope:
                 continue
             seen.add(key)
             is_program = mapping.path == program
-            root = f"/proc/{pid}/root" if path.startswith("/proc/") else "/"
+            root = f"/proc/{with_memory(pid)}/root" if path.startswith("/proc/") else "/"
             file_ = _File(path, mapping.path, (called,) if is_program and called else (), root)
             self.files.append(file_)
             if is_program:

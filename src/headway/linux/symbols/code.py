@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from headway.errors import HeadwayError
+from headway.linux.procfs.living import with_memory
 
 from .modules import Module, Space
 
@@ -40,7 +41,7 @@ class UserCode:
             return
         self._places += 1
         kept[start] = b""
-        with suppress(OSError, OverflowError), open(f"/proc/{space.pid}/mem", "rb", buffering=0) as memory:
+        with suppress(OSError, OverflowError), open(f"/proc/{with_memory(space.pid)}/mem", "rb", buffering=0) as memory:
             kept[start] = os.pread(memory.fileno(), _BEFORE + _BEHIND, start)
 
     def read(self, space: Space, address: int, size: int) -> bytes:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from headway.binary.kallsyms import KernelSymbols
 from headway.binary.perf_map import PerfMap, read
 from headway.linux.procfs.ids import ids_in
+from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.status import status
 from headway.model import Frame
 
@@ -183,7 +184,9 @@ class Stacks:
         """Return the frame of code that no file holds: code of a just-in-time compiler."""
         if space.pid not in self._maps:
             uid, inner = self._users.get(space.pid, (0, None))
-            self._maps[space.pid], problem = read(space.pid, uid, inner=inner, root=f"/proc/{space.pid}/root")
+            self._maps[space.pid], problem = read(
+                space.pid, uid, inner=inner, root=f"/proc/{with_memory(space.pid)}/root"
+            )
             if problem:
                 self.notes.append(f"{problem}: code made at run time has no names")
         known = self._maps[space.pid]

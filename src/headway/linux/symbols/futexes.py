@@ -30,6 +30,7 @@ from contextlib import suppress
 
 from headway.binary.elf import ElfError, ElfFile, SymbolKind
 from headway.dataclass import dataclass
+from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Interpreter", "LockName", "Locks"]
@@ -255,6 +256,8 @@ class _Process:
 
     def __init__(self, pid: int, locks: Locks) -> None:
         self._pid, self._locks = pid, locks
+        self._alive = with_memory(pid)
+        """A thread that has the process's memory: its first one may have ended."""
         self._maps = mappings(pid)
         self._starts = [mapping.start for mapping in self._maps]
         self._gils: list[tuple[int, int]] | None = None
@@ -366,7 +369,7 @@ class _Process:
     def _runtime(self) -> tuple[Mapping, _Runtime, int] | None:
         """Return the file with ``_PyRuntime``: the program, or a library called libpython."""
         with suppress(OSError):
-            program = os.readlink(f"/proc/{self._pid}/exe").removesuffix(" (deleted)")
+            program = os.readlink(f"/proc/{self._alive}/exe").removesuffix(" (deleted)")
             seen = set()
             for mapping in self._maps:
                 if mapping.path in seen or not (
@@ -419,7 +422,7 @@ class _Process:
         if not 0 < address < 1 << 63:
             return b""
         try:
-            fd = os.open(f"/proc/{self._pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(f"/proc/{self._alive}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return b""
         try:

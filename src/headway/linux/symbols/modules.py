@@ -19,6 +19,7 @@ from headway.binary.elf import ElfFile, SymbolKind
 from headway.binary.lines import LineTable
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
+from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import Mapping, file_of, mappings
 
 __all__ = ["Module", "Modules", "Space", "vdso"]
@@ -68,7 +69,7 @@ class Module:
             return
         self._tried = True
         path = file_of(pid, mapping)
-        root = f"/proc/{pid}/root" if path is not None and path.startswith("/proc/") else "/"
+        root = f"/proc/{with_memory(pid)}/root" if path is not None and path.startswith("/proc/") else "/"
         if path is None:  # the process may have ended
             with suppress(OSError, ValueError):
                 if os.stat(mapping.path).st_ino == mapping.inode:

@@ -12,6 +12,7 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf import counters
 from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.procfs._procfs import Scanner, Task
+from headway.linux.procfs.living import is_zombie
 from headway.linux.regions.charging import Marked
 from headway.model import Cell, Ledger, Overhead, Thread, Window, since
 
@@ -75,6 +76,8 @@ class ProcMeasurement:
                 )
             )
             self._discovery = Discovery(self._scanner, directory, selection, clocks, now)
+            self._dead = {task for tid, task in self._scanner.tasks.items() if tid == task.pid and is_zombie(tid, proc)}
+            """Threads that had ended before measuring began: first threads of processes that go on."""
             self._marked = Marked(proc, clock)
             self._marked.look(self._scanner, now)
             self._counters.follow(self._keys())
@@ -149,6 +152,9 @@ class ProcMeasurement:
 
     def _take_ended(self) -> None:
         for task in self._scanner.take_ended():
+            if task in self._dead:
+                self._dead.remove(task)
+                continue
             self._ended.append(self._thread(task))
             self._ended_exactly = self._ended_exactly and task.exact
         for process in self._scanner.take_finished():
@@ -162,7 +168,8 @@ class ProcMeasurement:
         return [(task.tid, task.birth) for task in self._scanner.tasks.values()] if self._counters.active else []
 
     def _living(self) -> Iterator[Thread]:
-        return (self._thread(task) for task in self._scanner.tasks.values() if not task.ended)
+        living = (task for task in self._scanner.tasks.values() if not task.ended)
+        return (self._thread(task) for task in living if task not in self._dead)
 
     def _thread(self, task: Task) -> Thread:
         account = task.account

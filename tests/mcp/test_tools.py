@@ -18,7 +18,7 @@ from tests.mcp.asked import recorded_in
 
 from headway.commands.what_if import command
 from headway.errors import HeadwayError
-from headway.mcp.answers import LARGEST, limited
+from headway.mcp.answers import LARGEST, LARGEST_ANSWER, limited, tokens
 from headway.mcp.readable import ReadableFiles
 from headway.mcp.tools import TOOLS, ask
 from headway.model import Ledger
@@ -120,12 +120,58 @@ def test_query_answers_sql_and_ready_made_questions(files: ReadableFiles) -> Non
 def test_rows_beyond_the_limit_are_counted(files: ReadableFiles) -> None:
     answer = ask("query", {"file": "a.hw", "sql": "SELECT * FROM range(12345)", "limit": 7}, files)
     assert len(answer["rows"]) == 7
-    assert answer["left_out"] == {"rows": 12345 - 7, "at_least": False}
+    assert answer["left_out"] == {"rows": 12345 - 7, "at_least": False, "how": "ask again with offset 7"}
+    answer = ask("query", {"file": "a.hw", "sql": "SELECT * FROM range(12345)", "limit": 7, "offset": 12340}, files)
+    assert [row for (row,) in answer["rows"]] == [12340, 12341, 12342, 12343, 12344]
+    assert answer["left_out"] == {"rows": 0, "at_least": False}
     answer = ask("query", {"file": "a.hw", "sql": "SELECT * FROM range(5000000)", "limit": 7}, files)
-    assert answer["left_out"] == {"rows": 1_000_000, "at_least": True}
+    assert answer["left_out"] == {"rows": 1_000_000, "at_least": True, "how": "ask again with offset 7"}
     answer = ask("query", {"file": "a.hw", "sql": "SELECT repeat('x', 399) FROM range(1000)", "limit": 1000}, files)
-    assert len(json.dumps(answer)) < LARGEST + 5000
+    assert tokens(json.dumps(answer)) < LARGEST + 5000
     assert len(answer["rows"]) + answer["left_out"]["rows"] == 1000
+
+
+def test_an_answer_of_many_small_integers_is_one_that_clients_take(files: ReadableFiles) -> None:
+    columns = ", ".join(f"i % 10 AS c{n}" for n in range(20))
+    seen = 0
+    for _ in range(3):
+        sql = f"SELECT {columns} FROM range(100000) AS r(i)"
+        answer = ask("query", {"file": "a.hw", "sql": sql, "limit": 1000, "offset": seen}, files)
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        assert sum(not character.isalpha() for character in text) <= tokens(text) <= LARGEST_ANSWER
+        assert [row[0] for row in answer["rows"]] == [n % 10 for n in range(seen, seen + len(answer["rows"]))]
+        assert answer["rows"]
+        seen += len(answer["rows"])
+        assert answer["left_out"]["rows"] == 100000 - seen
+        assert answer["left_out"]["how"] == f"ask again with offset {seen}"
+
+
+def test_a_row_that_is_too_long_by_itself_is_said(files: ReadableFiles) -> None:
+    wide = "SELECT " + ", ".join(f"repeat('7', 399) c{n}" for n in range(120))
+    answer = ask("query", {"file": "a.hw", "sql": wide}, files)
+    assert answer["rows"] == []
+    assert answer["left_out"] == {"rows": 1, "at_least": False, "how": "this row is too long: ask for fewer columns"}
+
+
+def test_an_answer_that_is_too_long_all_the_same_is_refused_with_what_to_do(
+    files: ReadableFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.mcp.tools.LARGEST_ANSWER", 50)
+    with pytest.raises(HeadwayError, match="more than clients take: ask with a smaller limit, or for fewer states"):
+        ask("stat", {"file": "a.hw"}, files)
+
+
+@given(st.text(max_size=300))
+def test_no_text_has_more_tokens_than_bytes_and_none_too_few(text: str) -> None:
+    assert tokens(text) <= len(text.encode(errors="replace"))
+    assert tokens(text) >= len(re.findall(r"[0-9]|[^\sA-Za-z0-9]", text))
+    assert tokens(text) * 3 >= len(re.findall(r"[A-Za-z]", text))
+
+
+def test_what_runs_at_an_instant_comes_first(files: ReadableFiles) -> None:
+    rows = ask("at", {"file": "a.hw", "time": "1ms"}, files)["rows"]
+    ranks = [2 if row["kind"] == "wait" else 1 if row["kind"] in ("ready", "stolen", "unknown") else 0 for row in rows]
+    assert ranks == sorted(ranks)
 
 
 FORBIDDEN = [
@@ -269,12 +315,18 @@ def test_a_wrong_question_is_answered_with_one_sentence(files: ReadableFiles, na
     assert "\n" not in str(caught.value)
 
 
-@given(st.lists(st.text(max_size=50) | st.integers(), max_size=50), st.integers(1, 20), st.integers(2, 400))
-def test_rows_and_what_is_left_out_are_all_rows(rows: list[Any], limit: int, most: int) -> None:
-    found, left_out = limited(rows, limit, most=most)
+@given(
+    st.lists(st.text(max_size=50) | st.integers(), max_size=50),
+    st.integers(1, 20),
+    st.integers(2, 400),
+    st.integers(0, 60),
+)
+def test_rows_and_what_is_left_out_are_all_rows(rows: list[Any], limit: int, most: int, offset: int) -> None:
+    found, left_out = limited(rows, limit, most=most, offset=offset)
     assert len(found) <= limit
-    assert len(found) + left_out["rows"] == len(rows)
-    assert sum(len(json.dumps(row)) for row in found) <= most
+    assert len(found) + left_out["rows"] == max(len(rows) - offset, 0)
+    assert ("how" in left_out) == (left_out["rows"] > 0)
+    assert sum(tokens(json.dumps(row, ensure_ascii=False)) for row in found) <= most
 
 
 def test_every_question_says_what_it_answers() -> None:

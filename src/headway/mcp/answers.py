@@ -1,8 +1,13 @@
-"""The form of answers: each figure with its unit, quality and source, and never more than a client can take."""
+"""The form of answers: each figure with its unit, quality and source, and never more than a client can take.
+
+Clients give answers to language models, and refuse those with more than so many tokens (25,000 is usual). How many a
+text has depends on the model, so they are estimated from above (`tokens`): answers are rather shorter than they might.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -10,15 +15,52 @@ from typing import Any
 from headway.model import KNOWN_LOSSES, Indices, Kind, Ledger, Quality, kind_of
 from headway.text import valid
 
-__all__ = ["LARGEST", "figure", "indices", "limited", "of_ledger", "short", "state_quality"]
+__all__ = [
+    "LARGEST",
+    "LARGEST_ANSWER",
+    "figure",
+    "indices",
+    "limited",
+    "listed",
+    "of_ledger",
+    "short",
+    "state_quality",
+    "tokens",
+]
 
-LARGEST = 60_000
-"""The largest number of characters that the rows of an answer have."""
+LARGEST = 16_000
+"""The largest number of tokens that the rows of an answer have."""
+LARGEST_ANSWER = 22_000
+"""The same of a whole answer: what says how to read the rows is in it too."""
 _COUNTED = 1_000_000
 """Rows that are left out are counted up to this number."""
 _LONGEST = 400
+_REMARKS = 20
+_PIECES = re.compile(r"[A-Za-z]+|\d+|[^\x00-\x7f]+|\s+|.", re.ASCII | re.DOTALL)
 
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi")
+
+
+def tokens(text: str) -> int:
+    """Return an estimate, from above, of how many tokens a language model makes of a text.
+
+    Words have about four letters a token; three are counted. A digit, a sign or a byte beyond ASCII may be one each.
+    """
+    found = 0
+    for piece in _PIECES.findall(text):
+        first = piece[0]
+        if first.isascii() and first.isalpha():
+            found += -(-len(piece) // 3)
+        elif first.isspace():
+            found += 0 if piece == " " else len(piece)
+        else:
+            found += len(piece.encode(errors="replace"))
+    return found
+
+
+def _text(value: object) -> str:
+    """Return a part of an answer as the server writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def figure(value: float | None, unit: str, quality: Quality, source: str) -> dict[str, Any]:
@@ -76,31 +118,42 @@ def short(value: Any) -> Any:
 
 
 def limited(
-    rows: Iterable[Any], limit: int, form: Callable[[Any], Any] = short, most: int = LARGEST
+    rows: Iterable[Any],
+    limit: int,
+    form: Callable[[Any], Any] = short,
+    most: int = LARGEST,
+    *,
+    offset: int = 0,
+    shorter: str = "ask for less in a row",
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the first rows, and how many are left out.
+    """Return the rows from ``offset`` on, and how many after them are left out and how to get them.
 
-    There are at most ``limit`` rows, and at most ``most`` characters of JSON. ``form`` makes a row of the answer.
+    There are at most ``limit`` rows, and at most ``most`` `tokens`. ``form`` makes a row of the answer. ``shorter``:
+    what to do about a row that is too long by itself.
     """
     found: list[Any] = []
     size = 0
-    source = iter(rows)
+    source = islice(iter(rows), offset, None)
     left_out = 0
     for row in source:
         if len(found) == limit:
             left_out = 1
             break
         made = form(row)
-        size += len(json.dumps(made, default=str))
+        size += tokens(_text(made)) + 1
         if size > most:
             left_out = 1
             break
         found.append(made)
     if left_out:
         left_out += sum(1 for _ in islice(source, _COUNTED - 1))
-    return found, {"rows": left_out, "at_least": left_out == _COUNTED}
+    rest: dict[str, Any] = {"rows": left_out, "at_least": left_out == _COUNTED}
+    if left_out:
+        rest["how"] = f"ask again with offset {offset + len(found)}" if found else f"this row is too long: {shorter}"
+    return found, rest
 
 
-def listed(texts: Sequence[str]) -> list[str]:
-    """Return remarks as they are answered."""
-    return [short(text) for text in texts]
+def listed(texts: Sequence[str], most: int = _REMARKS) -> list[str]:
+    """Return remarks as they are answered: the first ones, and how many more there are."""
+    more = [f"… {len(texts) - most:,} more"] if len(texts) > most else []
+    return [*(short(text) for text in texts[:most]), *more]

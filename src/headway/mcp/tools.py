@@ -4,6 +4,7 @@ anything.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ from headway.model import Cause, Group, GroupBy, Kind, Ledger, Quality, grouped,
 from headway.views.rows import plain
 from headway.views.saved import read_ledgers
 
-from .answers import figure, indices, limited, listed, of_ledger, short, state_quality
+from .answers import LARGEST_ANSWER, figure, indices, limited, listed, of_ledger, short, state_quality, tokens
 from .arguments import Argument, Choice, Text, Texts, Whole, checked
 from .readable import ReadableFiles
 
@@ -45,6 +46,8 @@ class Tool:
     """What it answers, for the client."""
     arguments: Mapping[str, Argument]
     answer: Callable[[ReadableFiles, Mapping[str, Any]], dict[str, Any]]
+    shorter: str = "ask with a smaller limit"
+    """What makes an answer shorter."""
 
 
 def ask(name: str, given: object, files: ReadableFiles) -> dict[str, Any]:
@@ -52,15 +55,23 @@ def ask(name: str, given: object, files: ReadableFiles) -> dict[str, Any]:
     if name not in TOOLS:
         raise HeadwayError(f"there is no question {name[:60]!a}: ask one of {', '.join(TOOLS)}")
     tool = TOOLS[name]
-    return tool.answer(files, checked(tool.arguments, given))
+    answer = tool.answer(files, checked(tool.arguments, given))
+    size = tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":"), default=str))
+    if size > LARGEST_ANSWER:
+        raise HeadwayError(f"the answer would have about {size:,} tokens, more than clients take: {tool.shorter}")
+    return answer
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
-def _files(files: ReadableFiles, _given: Mapping[str, Any]) -> dict[str, Any]:
+def _files(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     found, more = files.listed()
-    return {"files": [asdict(each) for each in found], "left_out": {"rows": more, "at_least": False}}
+    rows, left_out = limited(found, len(found), asdict, offset=given["offset"])
+    if more:  # beyond what is looked for
+        left_out = {**left_out, "rows": left_out["rows"] + more}
+        left_out.setdefault("how", "start headway mcp with the folders that matter")
+    return {"files": rows, "left_out": left_out}
 
 
 # --- ledgers ----------------------------------------------------------------------------------------------------------
@@ -109,7 +120,13 @@ def _stat(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     by = GroupBy(given["by"])
     groups = [Group(tuple(threads[place] for place in places), by) for places in grouped(threads, by)]
     groups.sort(key=_at_work, reverse=True)
-    rows, left_out = limited(groups, given["limit"], lambda group: _group(group, ledger, given["states"]))
+    rows, left_out = limited(
+        groups,
+        given["limit"],
+        lambda group: _group(group, ledger, given["states"]),
+        offset=given["offset"],
+        shorter="ask for fewer states",
+    )
     answer = {**about, **of_ledger(ledger), "threads": len(threads), "by": by.value}
     if threads:
         answer["all"] = {"indices": indices(ledger.indices(*threads), ledger), "kinds": _kinds(ledger, groups)}
@@ -218,7 +235,8 @@ def _at(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     from headway.recording.queries.instant import at
 
     found = at(run, given["time"])
-    rows, left_out = limited(found.threads, given["limit"], lambda doing: _doing(doing, found))
+    telling = sorted(found.threads, key=lambda doing: _telling(doing, found))
+    rows, left_out = limited(telling, given["limit"], lambda doing: _doing(doing, found), offset=given["offset"])
     kinds: dict[str, int] = {}
     for doing in found.threads:
         kinds[doing.kind.value] = kinds.get(doing.kind.value, 0) + 1
@@ -237,6 +255,12 @@ def _at(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
         "left_out": left_out,
         "remarks": listed(found.left_out),
     }
+
+
+def _telling(doing: Doing, found: Instant) -> tuple[int, int]:
+    """Return what orders threads at an instant: who runs, who is ready, and who has waited longest."""
+    rank = 0 if doing.kind.in_rpi or doing.kind is Kind.OVERHEAD else 2 if doing.kind is Kind.WAIT else 1
+    return rank, 0 if doing.since is None else doing.since - found.time
 
 
 def _doing(doing: Doing, found: Instant) -> dict[str, Any]:
@@ -272,7 +296,13 @@ def _query(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     asked = None if given["question"] is None else question(given["question"])
     with open_tables(real, seconds=SECONDS) as tables:
         answer = tables.ask_user(given["sql"]) if asked is None else asked.ask(tables, given["depth"])
-        rows, left_out = limited(answer.rows, given["limit"], lambda row: [short(plain(value)) for value in row])
+        rows, left_out = limited(
+            answer.rows,
+            given["limit"],
+            lambda row: [short(plain(value)) for value in row],
+            offset=given["offset"],
+            shorter="ask for fewer columns",
+        )
         units = {} if asked is None else dict(asked.units(tables))
         with Recording(real) as recording:
             ledger = recording.document.ledger
@@ -282,7 +312,7 @@ def _query(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
             "time_unit": ledger.time_unit,
             "units": units,
             "quality": {name: worth.value for name, worth in indices_of({}, ledger.precision).quality.items()},
-            "columns": listed(answer.columns),
+            "columns": listed(answer.columns, _MOST),
             "rows": rows,
             "left_out": left_out,
             "remarks": listed([*tables.left_out, *tables.unclosed()]),
@@ -306,6 +336,7 @@ def _diff(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
             "b": share.b,
             "difference": share.difference,
         },
+        offset=given["offset"],
     )
     return {
         "source": "recording",
@@ -366,7 +397,7 @@ def _what_if(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     found = [model.predict(changes)] if changes else [one for _, one in rank(model, in_time)]
     known = document_of_predictions((), model, given["file"])
     unit = rows.time_unit
-    predictions, left_out = limited(found, given["limit"], lambda one: _prediction(one, unit))
+    predictions, left_out = limited(found, given["limit"], lambda one: _prediction(one, unit), offset=given["offset"])
     return {
         "file": given["file"],
         **of_ledger(ledger),
@@ -406,10 +437,12 @@ def _limit(default: int) -> Whole:
     return Whole("The number of rows of the answer; it says how many are left out.", 1, _MOST, default)
 
 
+_OFFSET = Whole("Leave out so many rows at the beginning: left_out of an answer says where to go on.", 0, 10**9, 0)
+
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
-        Tool("files", "List the recordings and saved documents that can be asked about.", {}, _files),
+        Tool("files", "List the recordings and saved documents that can be asked about.", {"offset": _OFFSET}, _files),
         Tool(
             "stat",
             "Where the time of each thread went, of a recording or a saved document: the indices of progress (RPI all "
@@ -424,9 +457,11 @@ TOOLS: Mapping[str, Tool] = {
                 ),
                 "name": Text("Only threads of this name.", longest=256),
                 "limit": _limit(20),
+                "offset": _OFFSET,
                 "states": Whole("The number of states, and of causes, of each group.", 1, 100, 8),
             },
             _stat,
+            "ask with a smaller limit, or for fewer states",
         ),
         Tool(
             "advise",
@@ -438,7 +473,7 @@ TOOLS: Mapping[str, Tool] = {
         Tool(
             "at",
             "What every thread was doing at one instant of a recording, since when, and who had woken it or was to end "
-            "its wait. Times are in time_unit.",
+            "its wait: who ran first, then who was ready, then who had waited longest. Times are in time_unit.",
             {
                 "file": _RECORDING,
                 "time": Text(
@@ -447,6 +482,7 @@ TOOLS: Mapping[str, Tool] = {
                     required=True,
                 ),
                 "limit": _limit(100),
+                "offset": _OFFSET,
             },
             _at,
         ),
@@ -467,8 +503,10 @@ TOOLS: Mapping[str, Tool] = {
                 ),
                 "depth": Whole("The number of links of a wait chain.", 1, 16, 3),
                 "limit": _limit(50),
+                "offset": _OFFSET,
             },
             _query,
+            "ask for fewer columns, or with a smaller limit",
         ),
         Tool(
             "diff",
@@ -479,6 +517,7 @@ TOOLS: Mapping[str, Tool] = {
                 "b": _RECORDING,
                 "name": Text("Only threads of this name.", longest=256),
                 "limit": _limit(30),
+                "offset": _OFFSET,
             },
             _diff,
         ),
@@ -506,6 +545,7 @@ TOOLS: Mapping[str, Tool] = {
                 "profile": Text("A recording of headway profile of the same program, to find functions in."),
                 "tid": Whole("Look for the end of this thread.", 1, 2**31 - 1),
                 "limit": _limit(12),
+                "offset": _OFFSET,
             },
             _what_if,
         ),

@@ -41,6 +41,10 @@ STATES = {
     "wait4": "poll.wait4",
     "flock": "poll.flock.file",
     "sigtimedwait": "poll.rt_sigtimedwait",
+    "lock_file": "poll.openat",
+    "record_lock": "poll.fcntl.file",
+    "semaphore": "poll.semtimedop",
+    "kill_0": "poll.kill",
 }
 ASKED = 50_000
 

@@ -12,7 +12,9 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/ipc.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -92,6 +94,40 @@ static int spin(const char *how, long n, const char *self) {
         int mine = open(self, O_RDONLY), other = open(self, O_RDONLY);
         if (flock(other, LOCK_EX)) return 1;
         SPIN(flock(mine, LOCK_EX | LOCK_NB) < 0);
+    }
+    if (!strcmp(how, "lock_file")) { /* somebody else has made the file */
+        char path[64];
+        snprintf(path, sizeof path, "/tmp/in_vain.%d", getpid());
+        int fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+        if (fd < 0) return 1;
+        for (long i = 0; i < n; i++) if (open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0) return 1;
+        return unlink(path);
+    }
+    if (!strcmp(how, "record_lock")) { /* a lock of its parent's would be inherited by nobody, so a child has it */
+        int ready[2], fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        if (fd < 0 || pipe(ready)) return 77;
+        pid_t child = fork();
+        if (!child) {
+            if (fcntl(fd, F_SETLK, &whole) || write(ready[1], "r", 1) != 1) _exit(1);
+            pause();
+        }
+        if (read(ready[0], &byte, 1) != 1) return 1;
+        for (long i = 0; i < n; i++) if (!fcntl(fd, F_SETLK, &whole)) return 1;
+        kill(child, 9);
+        return waitpid(child, 0, 0) != child;
+    }
+    if (!strcmp(how, "semaphore")) {
+        int set = semget(IPC_PRIVATE, 1, 0600);
+        struct sembuf take = {0, -1, IPC_NOWAIT};
+        if (set < 0) return 77;
+        long i = 0;
+        while (i < n && syscall(SYS_semtimedop, set, &take, 1L, NULL) < 0) i++;
+        return semctl(set, 0, IPC_RMID) || i < n;
+    }
+    if (!strcmp(how, "kill_0")) {
+        pid_t parent = getppid();
+        SPIN(kill(parent, 0) == 0);
     }
     if (!strcmp(how, "sigtimedwait")) {
         unsigned long signals = 1 << 9;

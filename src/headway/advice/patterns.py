@@ -219,6 +219,32 @@ _POLLS = (
         _seen("wait4,waitid"),
         "wait4 waitid",
     ),
+    Pattern(
+        "somebody else has the lock: wait for it in the call (F_SETLKW, flock without LOCK_NB)",
+        _seen("fcntl,flock"),
+        "fcntl flock",
+    ),
+    Pattern(
+        "the semaphore is not free (IPC_NOWAIT): wait in the call, with a timeout if there is something else to do",
+        _seen("semop,semtimedop"),
+        "semop semtimedop",
+    ),
+    Pattern(
+        "the process is still there: wait for its end by a pidfd in poll or epoll",
+        _seen("%signal"),
+        "kill",
+    ),
+    Pattern(
+        "somebody else has made the file (O_EXCL): wait until it is gone (inotify), or lock a file, which can wait "
+        "(flock)",
+        _seen("openat"),
+        "openat",
+    ),
+    Pattern(
+        "the file has not grown: wait until it has (inotify), or let the writer say so",
+        _seen("pread64"),
+        "pread64",
+    ),
 )
 _BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split()}
 OTHER_POLL = Pattern(

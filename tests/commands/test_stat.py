@@ -311,6 +311,20 @@ KILLING = [signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGPIPE, signal
 ]
 
 
+@rather_proc
+@pytest.mark.parametrize("locale", [{}, {"LC_CTYPE": "C"}, {"LC_ALL": "C"}, {"LC_CTYPE": "C.UTF-8"}, {"LANG": "C"}])
+def test_the_command_has_the_locale_that_headway_was_started_with(
+    source: str, locale: dict[str, str], tmp_path: Path
+) -> None:
+    names = ("LC_ALL", "LC_CTYPE", "LANG", "LANGUAGE", "PYTHONCOERCECLOCALE", "PYTHONUTF8")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | locale
+    words = ["--source", source, "-o", tmp_path / "report", "--", "env"]
+    done = run_process(*words, env=environment)
+    assert done.returncode == 0, done.stderr
+    said = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    assert {name: said[name] for name in names if name in said} == locale
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a time namespace")
 @each_source
 def test_in_a_time_namespace_times_are_right_and_the_command_stays_in_it(source: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from headway.dataclass import dataclass
 
 __all__ = [
+    "AT_THE_SAME_MOMENTS",
     "CACHE_DIVIDED",
     "CALLS_ONLY",
     "COPIES",
@@ -369,6 +370,11 @@ KEPT_FROM_RUNNING = Pattern(
     "something keeps it from running: its scheduling class (SCHED_DEADLINE's runtime, throttled real-time threads), "
     "the processors that it may use (affinity, cpuset), or the host; see which",
     "taskset -acp {pid}; grep -E 'policy|prio|dl' /proc/{pid}/task/{tid}/sched",
+)
+AT_THE_SAME_MOMENTS = Pattern(
+    "too many threads want one at the same moments, or something keeps it on busy ones: the processors that it may use "
+    "(affinity, cpuset), or its scheduling class; see which",
+    KEPT_FROM_RUNNING.command,
 )
 UNSEEN_NEIGHBOURS = Pattern(
     "what else wanted to run was not measured: if it is more than the processors can take, start fewer threads, or "

@@ -125,7 +125,7 @@ def _others(ledger: Ledger, found: str, shared: Contention, processors: int) -> 
         if idle is None:
             return of_pattern(found, patterns.UNSEEN_NEIGHBOURS)
         found += f", though the processors were idle for {idle:.0%} of their time"
-        return of_pattern(found, patterns.KEPT_FROM_RUNNING)
+        return of_pattern(found, patterns.AT_THE_SAME_MOMENTS)
     if remedy is None:
         text = (
             f"more runs on {_number(processors)} than they can take; start fewer threads, or allow it more processors"

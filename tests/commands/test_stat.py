@@ -318,8 +318,7 @@ def test_the_command_has_the_locale_that_headway_was_started_with(
 ) -> None:
     names = ("LC_ALL", "LC_CTYPE", "LANG", "LANGUAGE", "PYTHONCOERCECLOCALE", "PYTHONUTF8")
     environment = {name: value for name, value in os.environ.items() if name not in names} | locale
-    words = ["--source", source, "-o", tmp_path / "report", "--", "env"]
-    done = run_process(*words, env=environment)
+    done = run_process("--source", source, "-o", tmp_path / "report", "--", "env", env=environment)
     assert done.returncode == 0, done.stderr
     said = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     assert {name: said[name] for name in names if name in said} == locale

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import hypothesis
 import pytest
@@ -95,6 +96,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> Generator[None, Any, Any]:
     """A test whose time is over takes the processes along that it has started."""
     return (yield from kill_at_timeout())
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Generator[None]:
+    """What a test puts into the environment of its process is of no other test."""
+    with patch.dict(os.environ):
+        yield
 
 
 def _kernel_objects() -> Counter[str]:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.unit
 SOURCE = Path(__file__).parent.parent / "src" / "headway"
 
 FLOORS = (
-    {"_version", "dataclass", "errors", "interruptible", "lazy", "text", "values"},
+    {"_version", "dataclass", "errors", "interruptible", "lazy", "readable", "text", "values"},
     {"extras", "files"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "asyncio", "demo"},

@@ -228,6 +228,9 @@ class Exercising:
     def marks(self) -> tuple[float, float]:
         return (5.0, 6.0)
 
+    def come_back(self) -> int:
+        return 1
+
 
 @pytest.fixture
 def calibrated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Costs, bool, int]]:
@@ -244,7 +247,9 @@ def calibrated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
         monkeypatch.setattr(calibrating, "_kept", lambda programs: file(folder))
         attachments: Any = SimpleNamespace(change_ns=3)
         exerciser: Any = Exercising(call, undisturbed=undisturbed)
-        costs = calibrating.calibrate(MagicMock(), attachments, None, exerciser, MeasureOptions())
+        programs: Any = MagicMock()
+        programs.memory.times_of.return_value = {}
+        costs = calibrating.calibrate(programs, attachments, None, exerciser, MeasureOptions())
         return costs, bool(looked), attachments.change_ns
 
     return run

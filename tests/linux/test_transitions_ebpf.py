@@ -306,8 +306,14 @@ def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compile, monk
         assert by_cpu[processor.cpu] == cells_of(processor.states)
     by_thread, kept = recorded.sums("thread"), {t.key: t for t in recorded.ledger.threads}
     for number, seen in recorded.threads.items():
-        if (seen.tid, seen.birth) in kept:
-            assert by_thread[number] == cells_of(kept[seen.tid, seen.birth].states)
+        if (
+            seen.tid,
+            seen.birth,
+        ) in kept:  # some of its rows may be of nobody: another thread had its record, and no end
+            whole = cells_of(kept[seen.tid, seen.birth].states)
+            for state, (time, count) in by_thread.get(number, {}).items():
+                assert time <= whole[state][0]
+                assert count <= whole[state][1]
 
 
 def test_there_is_nothing_to_take_where_nothing_is_recorded() -> None:

@@ -58,13 +58,13 @@ GLOBAL int end_way_back(u32 number, u32 state)
 		time = 0;
 	if (time > price && price != WAY_BACK_SOUGHT)
 		time = price;
+	p->since = since + time;
+	p->state = record->user;
 	cell_of(p, back)->time += time;
 	cell_of(p, back)->count++;
 	add_to_cell(record, back, time, 1);
 	if (OPTION(record))
 		record_any_span(number, since, since + time, time, back | 1 << 16);
-	p->since = since + time;
-	p->state = record->user;
 	return 0;
 }
 

@@ -76,7 +76,8 @@ def loaded(path: Path, *arguments: str) -> set[str]:
     return {*json.loads(path.read_text())}
 
 
-NEED_LITTLE = ("ctypes", "headway.linux", "headway.model", "headway.views", "pathlib", "rich")
+_LINUX = ("headway.linux.bpf", "headway.linux.options", "headway.linux.procfs", "headway.linux.sources")
+NEED_LITTLE = (*_LINUX, "ctypes", "headway.model", "headway.views", "pathlib", "rich")
 COMMANDS: Mapping[str, tuple[Sequence[str], int]] = {
     "--version": (NEED_LITTLE, 80),
     "--help": (NEED_LITTLE, 80),

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -73,8 +73,9 @@ def test_by_proc_the_thread_that_has_ended_is_left_out(compile_c: Compile) -> No
 
 @pytest.mark.root
 def test_by_ebpf_it_is_left_out_and_the_lock_of_the_others_has_its_name(compile_c: Compile) -> None:
-    with running(compile_c("dead_leader")) as pid:
+    with running(compile_c("dead_leader")) as pid, ExitStack() as kept:
         source = BpfSource(Selection(pids=(pid,)), MeasureOptions(why=True), intervals=True)
+        kept.callback(source.close)
         source.begin()
         locks: set[str] = set()
         deadline = time.monotonic() + 60

@@ -29,19 +29,21 @@ def needs(*programs: str) -> None:
             pytest.skip(f"needs {program}, which is there and does not work")
 
 
-def marked(command: list[str]) -> set[str]:
-    """The regions that the /proc source finds in the program."""
-    done = observe(Selection(), command, prefer="proc")
+def check_regions(command: list[str]) -> None:
+    """A program has the regions of the examples. /proc may look too late to see them all."""
+    done = observe(Selection(), command)
     assert done.exit_status == 0
     states = {state for thread in done.ledger.threads for state in thread.states}
-    return {state for state in states if state.startswith(("noneffective", "poll", "user."))}
+    found = {state for state in states if state.startswith(("noneffective", "poll", "user."))}
+    assert found <= REGIONS
+    assert found == REGIONS or done.ledger.source == "proc"
 
 
 def test_the_example_in_c_marks_its_regions(tmp_path: Path) -> None:
     needs("cc")
     include = f"-I{headway.get_include()}"
     subprocess.run(["cc", "-O2", "-pthread", include, EXAMPLES / "regions.c", "-o", tmp_path / "c"], check=True)
-    assert marked([str(tmp_path / "c")]) == REGIONS
+    check_regions([str(tmp_path / "c")])
 
 
 @pytest.mark.exhaustive
@@ -49,7 +51,7 @@ def test_the_example_in_cpp_marks_its_regions(tmp_path: Path) -> None:
     needs("c++")
     include = f"-I{headway.get_include()}"
     subprocess.run(["c++", "-O2", "-pthread", include, EXAMPLES / "regions.cc", "-o", tmp_path / "cc"], check=True)
-    assert marked([str(tmp_path / "cc")]) == REGIONS
+    check_regions([str(tmp_path / "cc")])
 
 
 @pytest.mark.exhaustive
@@ -63,7 +65,7 @@ def test_the_example_in_rust_marks_its_regions(tmp_path: Path) -> None:
     subprocess.run(["ar", "rcs", "libfunctions.a", "functions.o"], check=True, cwd=tmp_path)
     target = ["-L", ".", "-l", "static=functions", "-o", "rs"]
     subprocess.run(["rustc", "-O", "--edition", "2021", *target, EXAMPLES / "regions.rs"], check=True, cwd=tmp_path)
-    assert marked([str(tmp_path / "rs")]) == REGIONS
+    check_regions([str(tmp_path / "rs")])
 
 
 @pytest.mark.exhaustive
@@ -72,8 +74,8 @@ def test_the_example_in_go_marks_its_regions(tmp_path: Path) -> None:
     environment = {**os.environ, "CGO_CFLAGS": f"-I{headway.get_include()}", "CGO_ENABLED": "1"}
     build = ["go", "build", "-o", str(tmp_path / "go"), str(EXAMPLES / "regions.go")]
     subprocess.run(build, check=True, env=environment)
-    assert marked([str(tmp_path / "go")]) == REGIONS
+    check_regions([str(tmp_path / "go")])
 
 
 def test_the_example_in_python_marks_its_regions() -> None:
-    assert marked([sys.executable, str(EXAMPLES / "regions.py")]) == REGIONS
+    check_regions([sys.executable, str(EXAMPLES / "regions.py")])

@@ -52,7 +52,8 @@ NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 	if (p->busy > 1)
 		return 0;
 	if (!p->deferred_depth || p->deferred_state != state) {
-		count_loss(p, LOST_UNMATCHED, 1);
+		if (!settings.undivided || !p->undivided) /* the programs may have been attached while it was under way */
+			count_loss(p, LOST_UNMATCHED, 1);
 		return 0;
 	}
 	p->busy = 2;

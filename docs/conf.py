@@ -9,7 +9,7 @@ import click
 from tools.site.commands import command_named
 
 import headway
-from headway.commands import _headway
+from headway.commands import group
 
 project = "headway"
 author = "The headway developers"
@@ -37,7 +37,7 @@ html_css_files = ["site.css"]
 html_show_sphinx = False
 
 # One man page a command; its one line is that of headway --help.
-_commands = [command_named(name) for name in _headway.list_commands(click.Context(_headway))]
+_commands = [command_named(name) for name in group.list_commands(click.Context(group))]
 man_pages = [("reference/headway", "headway", "what progress each thread of a program makes", [], 1)] + [
     (f"reference/headway-{one.info_name}", f"headway-{one.info_name}", one.command.short_help, [], 1)
     for one in _commands

@@ -20,7 +20,7 @@ def test_the_searches_wait_for_the_index_until_it_is_renewed(tmp_path: Path) -> 
     program, report = tmp_path / "search", tmp_path / "report.json"
     twice = SEARCH.read_text().replace("RENEWALS = 10", "RENEWALS = 2")
     assert twice != SEARCH.read_text()
-    words = ["cc", "-O2", "-Wall", "-Werror", "-pthread", "-x", "c", "-", "-o", program]
+    words = ["cc", "-O2", "-Wall", "-Werror", "-pthread", "-x", "c", "-", "-o", str(program)]
     subprocess.run(words, input=twice, text=True, check=True)
     headway = [sys.executable, "-c", "from headway.commands import main; main()"]
     options = ["stat", "--why", "wait", "--json", "-o", str(report), "--", str(program)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -426,7 +427,7 @@ def test_an_interrupt_at_any_moment_of_the_start_ends_it(source: str, tmp_path: 
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=200)
         assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT), said
-        assert "Traceback" not in said
+        assert not re.search(r'File ".*headway', said), said  # the test's own line may be interrupted, too
 
 
 @each_source

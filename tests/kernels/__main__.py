@@ -34,7 +34,7 @@ DISK = "-blockdev driver=null-co,node-name=disk,size=67108864,read-zeroes=on -de
 @click.option("--kernel", "kernels", multiple=True, type=click.Choice(NAMES), help="Only this one; may be repeated.")
 @click.option("--image", type=click.Path(exists=True, path_type=Path), help="A bzImage of your own instead.")
 @click.option("--processors", default="1,4,8", show_default=True, help="How many processors the guests have.")
-@click.option("--gate", is_flag=True, help="Only load every shape, and measure one program.")
+@click.option("--gate", is_flag=True, help="Only load every shape, and measure two programs.")
 @click.option("--counters", is_flag=True, help="Count by an emulated arm64 PMU instead (tests/kernels/counters.py).")
 @click.option("--placement", is_flag=True, help="Apply and undo plans instead (tests/kernels/placement.py).")
 @click.option("--task", "tasks", multiple=True, help="Only this task; may be repeated.")

@@ -29,7 +29,7 @@ from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.model import Ledger, violations
 from headway.session.measure import observe
 
-from ..linux.measuring import check, measure, measure_intervals
+from ..linux.measuring import check, count_of, measure, measure_intervals, time_in
 
 CPU = Path("/sys/devices/system/cpu")
 IN_NAMESPACE = "--in-a-namespace"
@@ -125,6 +125,32 @@ def python_threads() -> Ledger:
     ledger, _ = measure(sys.executable, PROGRAMS / "producers.py")
     assert len(ledger.threads) == 6
     all_ended(ledger)
+    return ledger
+
+
+ENDS = "exit_among_idle", "kill", "segv", "file_unmapped"
+SIGNALS = "signal", "segv_handled", "seccomp_trap"
+TICK = 20_000_000
+"""ns in which what a call has put off may have ended unseen: two ticks, in a guest that is emulated."""
+
+
+def outside_calls() -> Ledger:
+    """What the kernel does outside calls is its own: ends of processes, signals, and what calls put off."""
+    if shutil.which("gcc") is None:
+        raise SkipError("gcc is not installed")
+    subprocess.run(["gcc", "-O1", "-w", "-pthread", PROGRAMS / "ways_into_the_kernel.c", "-o", "ways"], check=True)
+    ledger, words = measure("./ways", *ENDS, *SIGNALS, "traced_call")
+    times = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    for way in ENDS:
+        for thread in (thread for thread in ledger.threads if thread.name == way):
+            user, kernel = time_in(thread, "user"), time_in(thread, "kernel.")
+            assert user < max(kernel / 5, TICK), f"{way}: {user} ns of user code beside {kernel} ns in the kernel"
+    for way in SIGNALS:
+        (thread,) = (thread for thread in ledger.threads if thread.name == way)
+        count = count_of(thread, "kernel.signal")
+        assert abs(count - times[way]) <= 2 + count_of(thread, "ready"), f"{way}: {count} signals of {times[way]}"
+    (thread,) = (thread for thread in ledger.threads if thread.name == "traced_call")
+    assert count_of(thread, "stopped") >= 2 * times["traced_call"]
     return ledger
 
 
@@ -277,6 +303,7 @@ LAWS: dict[str, Callable[[], Ledger | None]] = {
     "python threads": python_threads,
     "compiler": compiler,
     "xz": xz,
+    "outside calls": outside_calls,
     "fork storm": fork_storm,
     "everything": everything,
     "regions": regions,
@@ -332,7 +359,7 @@ def refuse(why: HeadwayError) -> None:
 
 
 def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
-    """What is to be tried: ``gate`` (loading alone, and one program), ``shapes``, ``laws``, ``all``, or one task."""
+    """What is to be tried: ``gate`` (loading alone, and two programs), ``shapes``, ``laws``, ``all``, or one task."""
     if which == "gate":
         library = Library()
         try:
@@ -343,6 +370,7 @@ def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
         for name, shape in SHAPES.items():
             yield f"load: {name}", partial(trial, library, shape, features)
         yield "law: python threads", python_threads
+        yield "law: outside calls", outside_calls
         return
     if which not in ("all", "shapes", "laws"):
         yield from (task for task in tasks("all") if task[0] == which)

@@ -61,7 +61,7 @@ class Ways:
 
 @pytest.fixture(scope="module")
 def ways(compile_c: Compile) -> Ways:
-    return Ways(*measure(compile_c("ways_into_the_kernel"), *(SOME if FEW else ()), allowed=["faults_unended"]))
+    return Ways(*measure(compile_c("ways_into_the_kernel"), *(SOME if FEW else ())))
 
 
 @pytest.mark.parametrize("way", tried(ENDS))
@@ -83,7 +83,8 @@ def test_who_is_killed_exits(ways: Ways, way: str) -> None:
 @pytest.mark.parametrize("way", tried(SIGNALS))
 def test_each_signal_with_a_handler_is_counted_and_its_delivery_is_the_kernels(ways: Ways, way: str) -> None:
     (thread,) = ways.threads(way)
-    assert ways.times[way] <= count_of(thread, "kernel.signal") <= ways.times[way] + 2
+    broken = 2 + count_of(thread, "ready")  # a thread that comes back unseen has the state that its registers show
+    assert abs(count_of(thread, "kernel.signal") - ways.times[way]) <= broken
 
 
 @pytest.mark.parametrize("way", tried(PUT_OFF))

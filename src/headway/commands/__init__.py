@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -87,5 +88,8 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    time_namespace.leave()  # while there is one thread; what needs the kernel's clock says why it could not
+    try:
+        time_namespace.leave()  # while there is one thread; what needs the kernel's clock says why it could not
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
     run(group)

@@ -77,7 +77,7 @@ INLINE bool is_prepared(struct processor *p, u32 number, u64 now)
 INLINE u32 try_to_prepare(struct processor *p, u32 state)
 {
 	u32 number = p->thread_record;
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), began = now;
 	if (!p->since || (s64)(now - p->since) < 0)
 		return NOT_NOW;
 	if (number == THREAD_UNSEEN)
@@ -98,7 +98,7 @@ INLINE u32 try_to_prepare(struct processor *p, u32 state)
 		number = identify_running_thread(now, state);
 	}
 	if (number && is_way_back(p->state))
-		end_way_back(number, state);
+		end_way_back(number, state, began);
 	return number;
 }
 

@@ -42,8 +42,11 @@ INLINE bool has_task_work(void)
 	return FIELD_EXISTS(task->task_works) && task->task_works;
 }
 
-/* The running thread is on its way back, or was. `state`: USER if it is known to have been in user code. */
-GLOBAL int end_way_back(u32 number, u32 state)
+/*
+ * The running thread is on its way back, or was. `state`: USER if it is known to have been in user code. `now`: no snapshot
+ * is between it and what was charged last, so nothing is charged beyond it.
+ */
+GLOBAL int end_way_back(u32 number, u32 state, u64 now)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
@@ -53,7 +56,7 @@ GLOBAL int end_way_back(u32 number, u32 state)
 		return 0;
 	u32 back = p->state;
 	u64 price = control.ways_back[back - KERNEL_TASK_WORK ? BACK_FROM_SIGNAL : BACK_FROM_TASK_WORK];
-	u64 since = p->since, time = bpf_ktime_get_ns() - since;
+	u64 since = p->since, time = now - since;
 	if ((s64)time < 0)
 		time = 0;
 	if (time > price && price != WAY_BACK_SOUGHT)

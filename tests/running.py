@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 from unittest.mock import patch
@@ -37,13 +36,13 @@ class Written(NamedTuple):
     stderr: bytes
 
 
-def headway(*words: str | Path, stdin: bytes = b"", stdout: int | None = None) -> Done:
+def headway(*words: object, stdin: bytes = b"", stdout: int | None = None) -> Done:
     """Run it with these words; ``stdout``: a descriptor that its output goes to."""
     status, output, errors = headway_bytes(*words, stdin=stdin, stdout=stdout)
     return Done(status, output.decode(), errors.decode())
 
 
-def headway_bytes(*words: str | Path, stdin: bytes = b"", stdout: int | None = None) -> Written:
+def headway_bytes(*words: object, stdin: bytes = b"", stdout: int | None = None) -> Written:
     """The same where what it writes is no text."""
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         given.write(stdin)

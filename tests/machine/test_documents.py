@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.command_line import headway_bytes
+from tests.running import headway_bytes
 
 from headway import Machine
 
@@ -30,15 +30,16 @@ def commands(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", ["docs/commands.md", "docs/machine.md", "examples/machine/README.md"])
-def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
+def test_commands_work_as_they_are_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.c", "*.S"))
     found = commands(page)
     assert found
+    monkeypatch.chdir(tmp_path)
     for line in found:
         argv = shlex.split(line)
         target = argv[argv.index(">") + 1] if ">" in argv else None
         argv = argv[1 : argv.index(">")] if ">" in argv else argv[1:]
-        done = headway_bytes(*argv, cwd=tmp_path)
+        done = headway_bytes(*argv)
         assert done.returncode == 0, (line, done.stderr)
         if target is not None:
             (tmp_path / target).write_bytes(done.stdout)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.command_line import headway
 from tests.recording.queries.runs import Recorded, Row, Thread
 from tests.recording.queries.runs import write as write_recording
+from tests.running import headway
 from tests.trace.encoding import ALIGNMENT, atom, branch, frames, sync, timestamp
 from tests.trace.programs import BASE
 from tests.trace.snapshots import STREAM, write

@@ -26,6 +26,7 @@ __all__ = [
     "short",
     "state_quality",
     "tokens",
+    "written",
 ]
 
 LARGEST = 16_000
@@ -58,8 +59,8 @@ def tokens(text: str) -> int:
     return found
 
 
-def _text(value: object) -> str:
-    """Return a part of an answer as the server writes it."""
+def written(value: object) -> str:
+    """Return an answer, or a part of one, as the server writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
@@ -140,7 +141,7 @@ def limited(
             left_out = 1
             break
         made = form(row)
-        size += tokens(_text(made)) + 1
+        size += tokens(written(made)) + 1
         if size > most:
             left_out = 1
             break

@@ -4,7 +4,6 @@ anything.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from headway.model import Cause, Group, GroupBy, Kind, Ledger, Quality, grouped,
 from headway.views.rows import plain
 from headway.views.saved import read_ledgers
 
-from .answers import LARGEST_ANSWER, figure, indices, limited, listed, of_ledger, short, state_quality, tokens
+from .answers import LARGEST_ANSWER, figure, indices, limited, listed, of_ledger, short, state_quality, tokens, written
 from .arguments import Argument, Choice, Text, Texts, Whole, checked
 from .readable import ReadableFiles
 
@@ -56,7 +55,7 @@ def ask(name: str, given: object, files: ReadableFiles) -> dict[str, Any]:
         raise HeadwayError(f"there is no question {name[:60]!a}: ask one of {', '.join(TOOLS)}")
     tool = TOOLS[name]
     answer = tool.answer(files, checked(tool.arguments, given))
-    size = tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":"), default=str))
+    size = tokens(written(answer))
     if size > LARGEST_ANSWER:
         raise HeadwayError(f"the answer would have about {size:,} tokens, more than clients take: {tool.shorter}")
     return answer

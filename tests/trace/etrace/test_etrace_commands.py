@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.command_line import headway as run
+from tests.running import headway as run
 from tests.trace.etrace import encoding
 from tests.trace.etrace.encoding import packet
 from tests.trace.etrace.test_etrace_packets import NOP, RV64, branch

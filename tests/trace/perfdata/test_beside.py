@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.command_line import headway
 from tests.recording.queries.runs import Recorded, Row, Thread, write
+from tests.running import headway
 
 from headway.machine.programs import programs
 from headway.trace.pt import library

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.command_line import headway
+from tests.running import headway
 
 from headway.errors import HeadwayError
 from headway.trace import etmv3, etmv4, ptm

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.command_line import headway
+from tests.running import headway
 
 from headway.errors import HeadwayError, SelectionError
 from headway.trace.hosts import csv_lines, open_host

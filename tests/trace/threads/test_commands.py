@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.command_line import headway
 from tests.machine.examples import EXAMPLES
 from tests.perfetto import read_back
+from tests.running import headway
 from tests.trace.threads.runs import Run, run
 
 from headway.binary.lines import LineTable

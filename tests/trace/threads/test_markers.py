@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.command_line import headway
 from tests.machine.elves import RAM
 from tests.machine.examples import EXAMPLES
 from tests.perfetto import read
+from tests.running import headway
 from tests.trace.slices import check_nesting
 from tests.trace.threads.runs import Run, run
 from tests.trace.threads.test_events import STORE, loop, sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.command_line import headway
 from tests.machine.examples import EXAMPLES
+from tests.running import headway
 
 from headway.cli.machine_traces import read_program
 from headway.trace.selection import Wanted

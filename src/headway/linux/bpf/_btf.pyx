@@ -8,17 +8,16 @@ from libc.string cimport memchr, memcmp, memset
 cdef extern from *:
     """
     #include <stdint.h>
+    #include <stdlib.h>
+    #include <string.h>
 
-    /* include/uapi/linux/btf.h: struct btf_header and struct btf_type, without what nobody needs here. */
+    /* include/uapi/linux/btf.h: struct btf_header. */
     struct btf_head {
         uint16_t magic;
         uint8_t version, flags;
         uint32_t hdr_len, type_off, type_len, str_off, str_len;
     };
-    struct btf_type_head {
-        uint32_t name_off, info, size_or_type;
-    };
-    enum { BTF_HEAD = sizeof(struct btf_head), BTF_TYPE = sizeof(struct btf_type_head) };
+    enum { BTF_HEAD = sizeof(struct btf_head), BTF_TYPE = 12 /* name_off, info, size or type: 32 bits each */ };
 
     /* How many bytes follow the head of a type of this kind with so many members. -1: the kind is not known. */
     static long btf_more(uint32_t kind, uint32_t members) {
@@ -31,60 +30,6 @@ cdef extern from *:
         }
         return -1;
     }
-    """
-    struct btf_head:
-        uint16_t magic
-        unsigned char version
-        uint32_t hdr_len, type_off, type_len, str_off, str_len
-    struct btf_type_head:
-        uint32_t name_off, info
-    enum:
-        BTF_HEAD
-        BTF_TYPE
-    long btf_more(uint32_t kind, uint32_t members) nogil
-
-
-def find(bytes types, int kind, bytes prefix):
-    """Return the numbers of the types of a kind (BTF_KIND_...) whose names begin so, by the rest of the name.
-
-    Raises ValueError where these bytes are no type information, or end early, or have a kind that is not known.
-    """
-    cdef const unsigned char *data = types
-    cdef size_t length = len(types), size = len(prefix), at, end, strings, name
-    cdef const char *wanted = prefix
-    cdef const btf_head *head = <const btf_head *>data
-    cdef const btf_type_head *one
-    cdef const unsigned char *stop
-    cdef uint32_t number = 0
-    cdef long more
-    if length < BTF_HEAD or head.magic != 0xEB9F:
-        raise ValueError("this is no BTF")
-    at = <size_t>head.hdr_len + head.type_off
-    end = at + head.type_len
-    strings = <size_t>head.hdr_len + head.str_off
-    if end > length or strings + head.str_len > length:
-        raise ValueError("the BTF ends early")
-    found = {}
-    while at + BTF_TYPE <= end:
-        one = <const btf_type_head *>(data + at)
-        number += 1
-        more = btf_more(one.info >> 24 & 0x1F, one.info & 0xFFFF)
-        if more < 0:
-            raise ValueError(f"BTF of kind {one.info >> 24 & 0x1F}")
-        if <int>(one.info >> 24 & 0x1F) == kind and one.name_off + size < head.str_len:
-            name = strings + one.name_off
-            if not memcmp(data + name, wanted, size):
-                stop = <const unsigned char *>memchr(data + name, 0, strings + head.str_len - name)
-                if stop != NULL:
-                    found[types[name + size : stop - data].decode("ascii", "replace")] = number
-        at += BTF_TYPE + <size_t>more
-    return found
-
-
-cdef extern from *:
-    """
-    #include <stdlib.h>
-    #include <string.h>
 
     enum { KIND_PTR = 2, KIND_ARRAY, KIND_STRUCT, KIND_UNION, KIND_ENUM, KIND_TYPEDEF = 8, KIND_VOLATILE, KIND_CONST,
            KIND_RESTRICT, KIND_FUNC_PROTO = 13, KIND_TYPE_TAG = 18, KIND_ENUM64 };
@@ -159,7 +104,8 @@ cdef extern from *:
             }
     }
 
-    static int is_remembered(const struct btf_view *of, const uint32_t *slots, const unsigned char *text, size_t length) {
+    static int is_remembered(
+        const struct btf_view *of, const uint32_t *slots, const unsigned char *text, size_t length) {
         uint32_t slot = name_hash(text, length) % SLOTS;
         for (unsigned i = 0; i < SLOTS && slots[slot]; i++, slot = (slot + 1) % SLOTS) {
             size_t whole;
@@ -212,7 +158,8 @@ cdef extern from *:
     }
 
     static void put_name(struct btf_output *out, const struct btf_view *view, uint32_t name) {
-        size_t length = name < view->strings_size ? strnlen((const char *)view->strings + name, view->strings_size - name) : 0;
+        size_t length;
+        name_length(view, name, &length);
         put_word(out, length ? out->strings_size : 0);
         if (!length)
             return;
@@ -223,7 +170,8 @@ cdef extern from *:
         out->strings_size += length + 1;
     }
 
-    static void put_type(struct btf_output *out, const struct btf_view *view, const struct btf_taken *taken, uint32_t number) {
+    static void put_type(
+        struct btf_output *out, const struct btf_view *view, const struct btf_taken *taken, uint32_t number) {
         const unsigned char *type = view->types + view->at[number];
         uint32_t info = word_at(type + 4), kind = info >> 24 & 0x1F, count = info & 0xFFFF, size = word_at(type + 8);
         long more = btf_more(kind, count);
@@ -258,9 +206,14 @@ cdef extern from *:
                 put_word(out, word_at(type + i));
     }
     """
+    struct btf_head:
+        uint16_t magic
+        unsigned char version
+        uint32_t hdr_len, type_off, type_len, str_off, str_len
     enum:
+        BTF_HEAD
+        BTF_TYPE
         SLOTS
-        KIND_TYPEDEF
     struct btf_view:
         const unsigned char *types
         const unsigned char *strings
@@ -309,6 +262,35 @@ cdef int look(const unsigned char *data, size_t length, btf_view *view) except -
     if failed:
         raise ValueError(f"BTF of kind {-1 - failed}")
     return 0
+
+
+def find(bytes types, int kind, bytes prefix):
+    """Return the numbers of the types of a kind (BTF_KIND_...) whose names begin so, by the rest of the name.
+
+    Raises ValueError where these bytes are no type information, or end early, or have a kind that is not known.
+    """
+    cdef btf_view view
+    cdef size_t size = len(prefix)
+    cdef const char *wanted = prefix
+    cdef const unsigned char *type
+    cdef const unsigned char *name
+    cdef const unsigned char *stop
+    cdef uint32_t number
+    view.at = NULL
+    try:
+        look(types, len(types), &view)
+        found = {}
+        for number in range(1, view.n + 1):
+            type = view.types + view.at[number]
+            if <int>(word_at(type + 4) >> 24 & 0x1F) == kind and word_at(type) + size < view.strings_size:
+                name = view.strings + word_at(type)
+                if not memcmp(name, wanted, size):
+                    stop = <const unsigned char *>memchr(name, 0, view.strings_size - word_at(type))
+                    if stop != NULL:
+                        found[name[size : stop - name].decode("ascii", "replace")] = number
+        return found
+    finally:
+        free(view.at)
 
 
 def reduced(bytes types, bytes wanted):

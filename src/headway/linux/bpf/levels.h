@@ -85,10 +85,8 @@ INLINE void begin_undivided(struct processor *p, struct thread_record *record)
 /* The running thread's time is divided from now on. `state`: what it was in until this event, 0: ask the registers. */
 INLINE void begin_divided(struct processor *p, struct thread_record *record, struct task_struct *task, u32 state)
 {
-	p->state = state ? state : state_by_registers(task);
+	p->state = state_as_recorded(state ? state : state_by_registers(task), record);
 	p->depth = 0;
-	if (p->state == USER)
-		p->state = record->user;
 }
 
 /* The thread comes onto this processor, in the state with which it left one, perhaps at another level. */

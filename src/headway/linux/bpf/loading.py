@@ -274,9 +274,12 @@ class Features:
     """Its JIT knows atomic instructions that fetch (arm64: commit 1902472b4fa9, 5.18)."""
 
     @staticmethod
-    def probe(library: Library) -> Features:
-        """Ask the running kernel. Raises UnavailableError where it lacks what every shape needs."""
-        types = types_of_kernel()
+    def probe(library: Library, types: bytes | None = None) -> Features:
+        """Ask the running kernel. Raises UnavailableError where it lacks what every shape needs.
+
+        ``types``: its type information (`types_of_kernel`), where that has been read.
+        """
+        types = types or types_of_kernel()
         lacking = [words for name, words in _FLOOR.items() if not _has(types, name)]
         if lacking:
             raise UnavailableError(
@@ -311,12 +314,13 @@ def load(
     details: Mapping[str, object],
     status_checks: StatusChecks,
     meanwhile: Callable[[], None] | None = None,
+    types: bytes | None = None,
 ) -> Object:
     """Open the programs in a shape and have the kernel load them.
 
     ``sizes``: entries of maps, by their names. ``details``: settings beside those that follow from shape and features
-    (`pack_settings`). ``meanwhile``: called while the kernel loads them. Raises HeadwayError; then nothing is left
-    loaded.
+    (`pack_settings`). ``meanwhile``: called while the kernel loads them. ``types``: as for `Features.probe`. Raises
+    HeadwayError; then nothing is left loaded.
     """
     tables = {
         "wait_of": states.wait_table(),
@@ -324,9 +328,10 @@ def load(
         "checks": status_checks.checks,
         "neutral": status_checks.neutral,
     }
+    types = types or types_of_kernel()
     for has_prev_state in (True, False):
         values: dict[str, Any] = {**_settings(shape, features, has_prev_state), **tables, **details}
-        programs = Object(library, _image(values), types_of_kernel())
+        programs = Object(library, _image(values), types)
         try:
             for name, entries in sizes.items():
                 programs.map(name).max_entries = entries

@@ -57,7 +57,7 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 	if (is_frozen(task))
 		return WAIT_FROZEN;
 	/* In a check or a neutral call; or the kernel made it wait before a call began, or after that. Find out in which. */
-	if (is_poll(doing) || ((is_user(doing) || is_way_back(doing)) && is_still_in_call(task)))
+	if (is_poll(doing) || ((is_user(doing) || is_way_back(doing)) && is_in_call(task)))
 		doing = call_state(CALL_IN_PROGRESS(bpf_task_pt_regs(task)));
 	if (doing >= KERNEL_CALL && doing < WAIT_CALL) {
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];

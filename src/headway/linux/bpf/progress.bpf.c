@@ -645,7 +645,7 @@ int handle_signal_deliver(u64 *ctx)
 	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p) || p->depth)
 		return 0;
 	/* After a call no user code has run. */
-	if (is_user(p->state) && is_still_in_call(bpf_get_current_task_btf()) &&
+	if (is_user(p->state) && is_in_call(bpf_get_current_task_btf()) &&
 		control.ways_back[BACK_FROM_SIGNAL] != WAY_BACK_SOUGHT)
 		p->state = KERNEL_SIGNAL;
 	enter_kernel(p, state_at_signal(ctx[0], (void *)ctx[2]), AT_FAULT_END);

@@ -66,7 +66,7 @@ INLINE bool can_be_throttled(struct task_struct *task)
 	return !FIELD_EXISTS(task->throttled) || task->throttled;
 }
 
-/* Instead of a run queue: the thread itself is throttled, from when it became ready until it runs. */
+/* Instead of a run queue: the thread itself is throttled, from when it became ready until it runs. The clock always runs. */
 #define BY_ITS_RUNTIME 1ull
 
 /* Returns BY_ITS_RUNTIME if a thread is throttled so, else 0. */
@@ -136,9 +136,11 @@ GLOBAL u64 stolen_from_any(u64 pointer)
 	return FOLLOW(rq, prev_steal_time_rq);
 }
 
-GLOBAL u64 throttled_time_of(u64 queue)
+GLOBAL u64 throttled_time_of(u64 queue, u64 now)
 {
-	return queue && queue != BY_ITS_RUNTIME ? throttled_time((struct cfs_rq *)queue, false) : 0;
+	if (queue == BY_ITS_RUNTIME)
+		return now;
+	return queue ? throttled_time((struct cfs_rq *)queue, false) : 0;
 }
 
 /* The processor goes from one thread to the next, at this moment. `process`: the next thread's. */
@@ -210,7 +212,7 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 	}
 	bool throttled = queue && can_be_throttled(task);
 	record->ready_queue = throttled ? (u64)queue : throttled_by_runtime(task);
-	record->ready.throttled = throttled ? throttled_time(queue, true) : 0;
+	record->ready.throttled = throttled ? throttled_time(queue, true) : now;
 	record->ready.stolen = stolen;
 	keep_clocks(record->number, cpu, now, deferred);
 }
@@ -249,10 +251,8 @@ INLINE bool end_ready(u32 cpu, struct cfs_rq *queue, struct thread_record *recor
 	record->ready_cpu = 0;
 	if (on != cpu + 1 || (s64)(now - record->since) < 0)
 		return false;
-	if (UNLIKELY(kept == BY_ITS_RUNTIME))
-		throttled = now - record->since;
-	else if (UNLIKELY(kept))
-		throttled = queue && (u64)queue == kept ? throttled_time(queue, true) : throttled_time_of(kept);
+	if (UNLIKELY(kept))
+		throttled = queue && (u64)queue == kept ? throttled_time(queue, true) : throttled_time_of(kept, now);
 	return divide_ended_ready(number, cpu, now, throttled);
 }
 
@@ -270,14 +270,16 @@ NOINLINE int move_ready(struct task_struct *task, struct thread_record *record, 
 	}
 	from.stolen = stolen_from(processor_queue_of(queue_of(task)));
 	to.stolen = stolen_from_any((u64)other);
-	if (queue && queue != BY_ITS_RUNTIME) {
-		from.throttled = throttled_time_of(queue);
-		to.throttled = throttled_time_of((u64)other);
+	if (queue == BY_ITS_RUNTIME) /* wherever it is */
+		other = (struct cfs_rq *)queue;
+	if (queue) {
+		from.throttled = throttled_time_of(queue, now);
+		to.throttled = throttled_time_of((u64)other, now);
 	}
 	if (!read_clocks(on - 1, record->process, now, 0, &from) || !read_clocks(cpu, record->process, now, 0, &to))
 		return 0;
 	move_ready_clocks(&record->ready, &from, &to);
-	record->ready_queue = queue == BY_ITS_RUNTIME ? queue : queue ? (u64)other : 0;
+	record->ready_queue = queue ? (u64)other : 0;
 	record->ready_cpu = cpu + 1;
 	return 0;
 }
@@ -296,7 +298,7 @@ NOINLINE int divide_open_ready(struct thread_record *record, struct thread_snaps
 	if (!p || since >= at || now < at)
 		return 0;
 	clocks.stolen = p->steal > record->ready.stolen ? p->steal : record->ready.stolen;
-	clocks.throttled = record->ready_queue == BY_ITS_RUNTIME ? at - since : throttled_time_of(record->ready_queue);
+	clocks.throttled = throttled_time_of(record->ready_queue, at);
 	if (!read_clocks(cpu, record->process, now, 0, &clocks))
 		return 0;
 	divide_ready(&record->ready, &clocks, at - since, to->open_parts);

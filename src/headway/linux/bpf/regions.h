@@ -383,15 +383,29 @@ INLINE void inherit_block(struct task_struct *parent, struct task_struct *child,
 
 /* ---- marked functions ---- */
 
-/* Drops the innermost frame if the stack no longer reaches it. Returns the state that it was called in; 0: it stays. */
-u64 drop_marked_frame(u64 stack)
+/* Whether the function of a frame has been left, as the stack at a call of the running thread and what is on it show. */
+INLINE bool has_been_left(struct frame *frame, u64 stack)
+{
+	u64 address = 0;
+	if (frame->stack != stack)
+		return frame->stack < stack;
+	/* Its caller has called another function since then, or it has no frame of its own. */
+	return RETURN_ADDRESS > 0 && !bpf_probe_read_user(&address, sizeof(address), (void *)stack) &&
+		address != frame->return_address;
+}
+
+/*
+ * Drops the innermost frame if the stack no longer reaches it. Returns the state that it was called in; 0: it stays.
+ * `calls`: the thread makes a system call, perhaps in that function; otherwise a function was called or has returned.
+ */
+u64 drop_marked_frame(u64 stack, u32 calls)
 {
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
 	u32 n = m ? m->n_frames : 0;
 	if (!m || !n || n > N_FRAMES)
 		return 0;
 	struct frame *frame = &m->frames[MASKED(n - 1, N_FRAMES)];
-	if (frame->stack > stack)
+	if (calls ? !has_been_left(frame, stack) : frame->stack > stack)
 		return 0;
 	m->n_frames = n - 1;
 	return frame->outer;
@@ -417,7 +431,7 @@ u64 track_marked_function(u32 number, u32 state, u64 returned, u32 counted)
 	}
 	u32 user = record->user;
 	for (u32 i = 0; i < N_FRAMES; i++) {
-		u32 outer = drop_marked_frame(stack);
+		u32 outer = drop_marked_frame(stack, 0);
 		if (!outer)
 			break;
 		if (i || !counted)
@@ -443,30 +457,6 @@ u64 track_marked_function(u32 number, u32 state, u64 returned, u32 counted)
 	return 0;
 }
 
-/* Whether the function of a frame has been left, as the stack and what is on it show. */
-INLINE bool has_been_left(struct frame *frame, u64 stack)
-{
-	u64 address = 0;
-	if (frame->stack != stack)
-		return frame->stack < stack;
-	/* Its caller has called another function since then, or it has no frame of its own. */
-	return RETURN_ADDRESS > 0 && !bpf_probe_read_user(&address, sizeof(address), (void *)stack) &&
-		address != frame->return_address;
-}
-
-GLOBAL u64 drop_left_frame(u64 stack)
-{
-	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
-	u32 n = m ? m->n_frames : 0;
-	if (!m || !n || n > N_FRAMES)
-		return 0;
-	struct frame *frame = &m->frames[MASKED(n - 1, N_FRAMES)];
-	if (!has_been_left(frame, stack))
-		return 0;
-	m->n_frames = n - 1;
-	return frame->outer;
-}
-
 /* The running thread, which is in a marked function, makes a call. An exception or a long jump may have left functions. */
 GLOBAL int leave_marked_functions(u32 number)
 {
@@ -475,7 +465,7 @@ GLOBAL int leave_marked_functions(u32 number)
 	if (!record)
 		return 0;
 	for (u32 i = 0; i < N_FRAMES; i++) {
-		u32 outer = drop_left_frame(stack);
+		u32 outer = drop_marked_frame(stack, 1);
 		if (!outer)
 			break;
 		count_interrupted(number, record->user);

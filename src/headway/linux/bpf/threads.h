@@ -158,6 +158,13 @@ INLINE u32 call_state(long call)
 	return (u64)call < N_CALLS ? KERNEL_CALL + (u32)call : KERNEL_OTHER;
 }
 
+/* Whether a thread's last way into the kernel was a system call. Interrupts put their complemented vector there. */
+INLINE bool is_in_call(struct task_struct *task)
+{
+	long call = CALL_IN_PROGRESS(bpf_task_pt_regs(task));
+	return call >= 0 && call <= 0xffff;
+}
+
 /* Returns the state of a thread on the processor, by the registers with which it entered the kernel. */
 INLINE u32 state_by_registers(struct task_struct *task)
 {
@@ -167,11 +174,19 @@ INLINE u32 state_by_registers(struct task_struct *task)
 	long call = CALL_IN_PROGRESS(regs);
 	if (UNLIKELY(task->flags & (PF_EXITING | PF_DUMPCORE)) && call != CALL_EXIT && call != CALL_EXIT_GROUP)
 		return task->flags & PF_EXITING ? KERNEL_CALL + CALL_EXIT : KERNEL_COREDUMP;
-	if (call < 0 || call > 0xffff) /* not a call: interrupts put their complemented vector here */
+	if (!is_in_call(task))
 		return USER;
 	if (COMPAT_CALL(regs))
 		call = (u64)call < N_CALLS ? settings.compat_call[call] : N_CALLS;
 	return call_state(call);
+}
+
+/* Returns that state as the thread's record has it: it may be in a marked function, or go on with an interrupted call. */
+INLINE u32 state_as_recorded(u32 state, struct thread_record *record)
+{
+	if (state == USER)
+		return record->user;
+	return state == KERNEL_CALL + CALL_RESTART_SYSCALL && record->interrupted_call ? record->interrupted_call : state;
 }
 
 /*

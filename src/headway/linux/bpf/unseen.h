@@ -250,9 +250,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			state = state ? state : call_state(CALL_EXECVE);
 		}
 		take_depth(p, record);
-		p->state = is_undivided(p) ? RUNNING : state ? state : state_by_registers(task);
-		if (p->state == USER)
-			p->state = record->user; /* it may be in a marked function */
+		p->state = is_undivided(p) ? RUNNING : state_as_recorded(state ? state : state_by_registers(task), record);
 		if (known)
 			end_state_left_in(number);
 		drop_nested_states(p);

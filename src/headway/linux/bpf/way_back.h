@@ -16,21 +16,14 @@ INLINE bool is_way_back(u32 state)
 	return state - KERNEL_TASK_WORK <= KERNEL_SIGNAL - KERNEL_TASK_WORK;
 }
 
-/* Whether the running thread has not been in user code since it was in a system call, or has begun another one unseen. */
-INLINE bool is_still_in_call(struct task_struct *task)
-{
-	long call = CALL_IN_PROGRESS(bpf_task_pt_regs(task));
-	return call >= 0 && call <= 0xffff;
-}
-
 /*
- * Returns the state with which the running thread goes on that waits outside of any state of the kernel's, because a tracer or a
- * filter stops it before its call, or because something stops it after that; 0: it is in no call.
+ * The running thread waits in the kernel, outside of any of the kernel's states: a tracer or a filter stops it before its
+ * call, or something stops it after that. Returns the state with which it goes on; 0: it is in no call.
  */
 GLOBAL u32 state_around_call(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	if (!is_still_in_call(task))
+	if (!is_in_call(task))
 		return 0;
 	return HAS_NOT_BEGUN(bpf_task_pt_regs(task)) ? state_by_registers(task) : KERNEL_SIGNAL;
 }
@@ -52,7 +45,7 @@ GLOBAL int end_way_back(u32 number, u32 state, u64 now)
 	struct thread_record *record = thread_record_at(number);
 	if (!p || !record || !is_way_back(p->state))
 		return 0;
-	if (state != USER && is_still_in_call(bpf_get_current_task_btf()))
+	if (state != USER && is_in_call(bpf_get_current_task_btf()))
 		return 0;
 	u32 back = p->state;
 	u64 price = control.ways_back[back - KERNEL_TASK_WORK ? BACK_FROM_SIGNAL : BACK_FROM_TASK_WORK];

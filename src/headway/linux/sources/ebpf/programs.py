@@ -61,7 +61,8 @@ class LoadedPrograms:
         self, library: Library, options: SourceOptions, plan: CounterPlan, function_states: Sequence[str] = ()
     ) -> None:
         self.library, self.plan = library, plan
-        self.features = Features.probe(library)
+        types = loading.types_of_kernel()
+        self.features = Features.probe(library, types)
         status_checks = checks.load(options.measure.checks)
         self.shape = shape = Shape.of(
             options.selection,
@@ -83,6 +84,7 @@ class LoadedPrograms:
                 _settings(options, plan),
                 status_checks,
                 options.meanwhile,
+                types,
             )
             stack.callback(self.object.close)
             for tag in reversed(range(1 + len(function_states), STATES["N_TAGS"])):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 from unittest.mock import patch
@@ -36,19 +37,23 @@ class Written(NamedTuple):
     stderr: bytes
 
 
-def headway(*words: object, stdin: bytes = b"", stdout: int | None = None) -> Done:
-    """Run it with these words; ``stdout``: a descriptor that its output goes to."""
-    status, output, errors = headway_bytes(*words, stdin=stdin, stdout=stdout)
+def headway(*words: object, stdin: bytes = b"", stdout: int | None = None, cwd: Path | None = None) -> Done:
+    """Run it with these words, in a folder; ``stdout``: a descriptor that its output goes to."""
+    status, output, errors = headway_bytes(*words, stdin=stdin, stdout=stdout, cwd=cwd)
     return Done(status, output.decode(), errors.decode())
 
 
-def headway_bytes(*words: object, stdin: bytes = b"", stdout: int | None = None) -> Written:
+def headway_bytes(*words: object, stdin: bytes = b"", stdout: int | None = None, cwd: Path | None = None) -> Written:
     """The same where what it writes is no text."""
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
         streams = _standard_streams(given, output if stdout is None else stdout, errors)
-        with streams, patch.dict(os.environ):  # --python-tasks sets what Python loads when it starts
+        with (
+            streams,
+            chdir(cwd or os.getcwd()),
+            patch.dict(os.environ),
+        ):  # --python-tasks sets what Python loads when it starts
             status = exit_status(group, [*map(str, words)])
         for file in (output, errors):
             file.seek(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests import command_line
+from tests import running
 from tests.perfetto import read_back
 from tests.trace import etmv4
 from tests.trace.elves import END, LINE_7, at, elf, unit
@@ -24,8 +24,8 @@ from headway.errors import HeadwayError
 from headway.trace.decode import Capture
 
 
-def headway(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return command_line.headway("trace", *arguments)
+def headway(*arguments: str | Path) -> running.Done:
+    return running.headway("trace", *arguments)
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests import command_line
+from tests import running
 from tests.compiling import script
 from tests.machine.elves import RAM, WFI, Elf, jump
 from tests.machine.examples import EXAMPLES
@@ -27,8 +27,8 @@ TEXT = b"more than its queue has room for\n"
 PROGRAM = program(*switch(0), *loop(500), *send(TEXT), *loop(3000), *leave(3))
 
 
-def headway(*argv: str | Path, input: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    return command_line.headway_bytes("machine", *argv, input=input, cwd=cwd)
+def headway(*argv: str | Path, input: bytes = b"", cwd: Path | None = None) -> running.Written:
+    return running.headway_bytes("machine", *argv, stdin=input, cwd=cwd)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tests import command_line
+from tests import running
 from tests.machine.examples import MAX_CYCLES, config_of, program
 
 import headway
@@ -28,7 +28,7 @@ TIME = re.compile(r"\d ?(ns|µs|us|ms|s)\b")
 
 def run(*argv: str | Path, status: int = 0) -> str:
     """What a command prints, of both streams."""
-    done = command_line.headway(*argv)
+    done = running.headway(*argv)
     text = done.stdout + done.stderr
     assert done.returncode == status, text
     return text
@@ -165,7 +165,7 @@ def test_a_run_that_ends_with_an_error_leaves_what_was_recorded(tmp_path: Path) 
 
 
 def test_json_on_standard_error_is_not_mixed_with_what_was_recorded(tmp_path: Path) -> None:
-    done = command_line.headway("machine", "run", NAME, "--json", "-o", "x.hw", cwd=tmp_path)
+    done = running.headway("machine", "run", NAME, "--json", "-o", "x.hw", cwd=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stderr)["window"]["end"] == 1_192_993
     assert (tmp_path / "x.hw").is_dir()

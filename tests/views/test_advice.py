@@ -118,6 +118,7 @@ what would help
 
 def test_without_colours_there_is_not_a_byte_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
     assert "\x1b" in shown(LEDGER, terminal=True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert shown(LEDGER, terminal=True) == shown(LEDGER)

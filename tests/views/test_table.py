@@ -336,6 +336,7 @@ def test_no_colour_means_no_escape_byte(terminal: bool, monkeypatch: pytest.Monk
 
 def test_a_file_gets_no_escape_byte_and_a_terminal_the_same_text_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
     out = io.StringIO()
     print_table(Console(out, width=80, terminal=True), LEDGER, advice=advise(LEDGER))
     assert "\x1b[1;32m" in out.getvalue()

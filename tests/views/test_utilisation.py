@@ -152,7 +152,9 @@ def test_frequencies_are_short(value: float) -> None:
 
 
 @pytest.mark.parametrize("coloured", [True, False])
-def test_a_sample_prints_on_any_console(coloured: bool) -> None:
+def test_a_sample_prints_on_any_console(coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
     stream = io.StringIO()
     console = Console(stream, width=80, terminal=coloured)
     print_sample(console, SAMPLE, verbose=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.linux.quota import unlimited
 from tests.running import Done, headway
 
 from headway.advice import Facilities, advise
@@ -226,24 +227,29 @@ def test_a_plan_is_applied_measured_again_and_taken_back() -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two processors")
     count = len(os.sched_getaffinity(0)) + 1
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        before = [os.sched_getaffinity(p.pid) for p in started]
-        done = run("advise", "--apply", "--yes", "-a", "-p", str(started[0].pid), "-d", "1")
-        if "is left as it is" in done.stderr:
-            pytest.skip(done.stderr.splitlines()[-1])
-        assert done.returncode == 0, done.stderr
-        (name,) = re.findall(r"done; to undo: headway advise --undo ([0-9a-f]+)", done.stderr)
+    with unlimited() as inside:  # a process that its group limits is left as it is
+        started = [subprocess.Popen(inside(sys.executable, "-c", "while True: pass")) for _ in range(count)]
         try:
-            assert f"process {started[0].pid} (" in done.stderr
-            assert "of the time it could run: before, after" in done.stderr
-            assert [os.sched_getaffinity(p.pid) for p in started] != before
-            assert all(len(line) <= 80 for line in done.stderr.splitlines())
+            apply_and_undo(started)
         finally:
-            undone = run("advise", "--undo", name)
-        assert undone.stderr == f"plan {name} is undone\n"
-        assert [os.sched_getaffinity(p.pid) for p in started] == before
+            for process in started:
+                process.kill()
+                process.wait()
+
+
+def apply_and_undo(started: list[subprocess.Popen[bytes]]) -> None:
+    before = [os.sched_getaffinity(p.pid) for p in started]
+    done = run("advise", "--apply", "--yes", "-a", "-p", str(started[0].pid), "-d", "1")
+    if "is left as it is" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    (name,) = re.findall(r"done; to undo: headway advise --undo ([0-9a-f]+)", done.stderr)
+    try:
+        assert f"process {started[0].pid} (" in done.stderr
+        assert "of the time it could run: before, after" in done.stderr
+        assert [os.sched_getaffinity(p.pid) for p in started] != before
+        assert all(len(line) <= 80 for line in done.stderr.splitlines())
     finally:
-        for process in started:
-            process.kill()
-            process.wait()
+        undone = run("advise", "--undo", name)
+    assert undone.stderr == f"plan {name} is undone\n"
+    assert [os.sched_getaffinity(p.pid) for p in started] == before

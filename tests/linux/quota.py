@@ -1,10 +1,11 @@
-"""A control group with a CPU quota, of version 2 or 1, for a test."""
+"""Control groups for a test: one with a CPU quota, of version 2 or 1, and one without limits."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,7 @@ PERIOD_US = 50_000
 def quota(share: float) -> Iterator[Path]:
     """A control group that may use this share of one processor. Skips where none can be made."""
     top = _hierarchy()
-    group = top / f"headway-test-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group can be made in {top}: {error.strerror}")
-    try:
+    with _made(top) as group:
         much = round(share * PERIOD_US)
         try:
             for name, weight in (("cpu.weight", "10000"), ("cpu.shares", "262144")):  # before other programs
@@ -36,6 +32,31 @@ def quota(share: float) -> Iterator[Path]:
                 (group / "cpu.cfs_quota_us").write_text(f"{much}")
         except OSError as error:
             pytest.skip(f"{group} takes no quota: {error.strerror}")
+        yield group
+
+
+@contextmanager
+def unlimited() -> Iterator[Callable[..., list[str]]]:
+    """A group below the top for commands: no limit of the group that the tests run in counts for them.
+
+    Yields what makes the words of a command that runs there; where no group can be made, it runs where the tests do.
+    """
+    with ExitStack() as made:
+        try:
+            inside = partial(run_in, made.enter_context(_made(_hierarchy())))
+        except pytest.skip.Exception:
+            inside = partial(run_in, None)
+        yield inside
+
+
+@contextmanager
+def _made(top: Path) -> Iterator[Path]:
+    group = top / f"headway-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made in {top}: {error.strerror}")
+    try:
         yield group
     finally:
         with suppress(OSError):
@@ -58,7 +79,9 @@ def _hierarchy() -> Path:
     pytest.skip("no control group has a CPU controller here")
 
 
-def run_in(group: Path, *command: str) -> list[str]:
-    """The words of a command that enters the group and executes this one."""
+def run_in(group: Path | None, *command: str) -> list[str]:
+    """The words of a command that enters the group, if there is one, and executes this one."""
+    if group is None:
+        return list(command)
     enter = "echo $$ > " + str(group / "cgroup.procs") + ' && exec "$@"'
     return ["/bin/sh", "-c", enter, "sh", *command]

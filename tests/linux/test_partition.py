@@ -20,6 +20,8 @@ from headway.linux.placement.journal import Journal
 from headway.linux.placement.plan import plan
 from headway.linux.placement.refused import Refused
 
+from .quota import unlimited
+
 pytestmark = pytest.mark.kernel
 
 CONTROLS = Controls()
@@ -30,13 +32,14 @@ needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs t
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
-    started = [subprocess.Popen([sys.executable, "-c", text]) for text in (THREADS, BUSY)]
-    while len(CONTROLS.threads(started[0].pid)) < 3:
-        time.sleep(0.01)
-    yield started
-    for process in started:
-        process.kill()
-        process.wait()
+    with unlimited() as inside:  # a process that its group limits is left as it is
+        started = [subprocess.Popen(inside(sys.executable, "-c", text)) for text in (THREADS, BUSY)]
+        while len(CONTROLS.threads(started[0].pid)) < 3:
+            time.sleep(0.01)
+        yield started
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def v2_root() -> str:

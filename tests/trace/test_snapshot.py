@@ -75,11 +75,12 @@ def test_a_dump_may_be_at_an_address_of_64_bits_and_have_a_name(tmp_path: Path) 
     assert len(instructions(folder)) == 85
 
 
-def test_a_dump_that_is_not_there_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["libc.so", "\N{GRINNING FACE}" * 99], ids=["libc.so", "too long for a file"])
+def test_a_dump_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     text = (write(tmp_path) / "cpu.ini").read_text()
-    folder = write(tmp_path, cpu=f"{text}[dump2]\nfile=libc.so\naddress=0\n")
+    folder = write(tmp_path, cpu=f"{text}[dump2]\nfile={name}\naddress=0\n")
     assert Capture.open(str(folder)).left_out == (
-        "left out: the memory dump libc.so (it is not there), stream 0x13 of STM (STM is not decoded)"
+        f"left out: the memory dump {name[:60]} (it is not there), stream 0x13 of STM (STM is not decoded)"
     )
     assert len(instructions(folder)) == 85
 

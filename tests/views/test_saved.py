@@ -14,7 +14,7 @@ from tests.ledgers import any_state_names, ledgers
 
 from headway.advice import advise
 from headway.errors import HeadwayError
-from headway.model import Behind, Cause, Cell, Ledger, Thread, Window
+from headway.model import Behind, Cause, Cell, Ledger, Precision, Quality, Thread, Window
 from headway.views.json import dumps, to_document
 from headway.views.saved import from_documents
 
@@ -49,6 +49,14 @@ def test_documents_of_intervals_are_one_ledger_with_threads_that_go_on() -> None
     found = read(to_document(ledger(0, 10)), to_document(ledger(10, 20)), to_document(ledger(20, 30, finish=25)))
     (thread,) = found.threads
     assert (thread.span, thread.end, found.window) == (25, 25, Window(0, 30))
+
+
+def test_what_was_partial_before_time_was_divided_is_so_again() -> None:
+    """Of MPI, PARTIAL says that some stalls were not counted, and not that time was divided."""
+    states = {"user": Cell(SECOND - 40, 3), "memory": Cell(30, None), "running": Cell(10, 1)}
+    thread = replace(ledger().threads[0], states=states)
+    found = replace(ledger(), threads=(thread,), precision=Precision(memory=Quality.PARTIAL))
+    assert read(to_document(found)).precision.memory is Quality.PARTIAL
 
 
 def test_a_thread_number_that_is_used_again_is_another_thread() -> None:

@@ -25,6 +25,11 @@ void interrupt(__u32 cpu, int on, __u64 now)
 	clocks[cpu].interrupts = switch_interrupts(clocks[cpu].interrupts, now, on);
 }
 
+void steal_in_interrupt(__u32 cpu, __u64 time)
+{
+	clocks[cpu].interrupts = without_stolen(clocks[cpu].interrupts, time);
+}
+
 int read_clocks(__u32 cpu, __u32 process, __u64 at, struct ready_clocks *to)
 {
 	return try_to_read_clocks(&clocks[cpu], &own[cpu][process], process, at, 0, to);

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headway.linux.bpf.layout import READY_PARTS, fields_of
@@ -137,6 +137,7 @@ class Schedule:
     interrupted: list[bool] = field(default_factory=lambda: [False] * CPUS)
     away: list[bool] = field(default_factory=lambda: [False] * CPUS)
     stolen: list[int] = field(default_factory=lambda: [7] * CPUS)
+    stolen_before: list[int] = field(default_factory=lambda: [7] * CPUS)
     cpu: int = -1
     process: int = 0
     since: int = 0
@@ -176,9 +177,13 @@ class Schedule:
 
     def step(self, cpu: int, what: str, which: int) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Do one thing, if it can be. Yields the parts by the clocks and the true ones when the thread runs again."""
-        if what == "steal" and not self.interrupted[cpu]:
+        if what == "steal":
+            if self.away[cpu] and self.interrupted[cpu]:  # the programs learn of it when the processor is back
+                time = ctypes.c_uint64(self.stolen[cpu] - self.stolen_before[cpu])
+                self.programs.steal_in_interrupt(cpu, time)
             self.away[cpu] = not self.away[cpu]
-        elif self.away[cpu]:
+            self.stolen_before[cpu] = self.stolen[cpu]
+        elif self.away[cpu] or (self.cpu >= 0 and self.away[self.cpu] and self.interrupted[self.cpu]):
             return
         elif what == "interrupt":
             self.interrupted[cpu] = not self.interrupted[cpu]
@@ -210,7 +215,19 @@ class Schedule:
             self.cpu = -1
 
 
+STOLEN_IN_AN_INTERRUPT = [
+    (0, 0, ("switch", 1)),
+    (0, 0, ("ready", 1)),
+    (5, 0, ("interrupt", 0)),
+    (2, 0, ("steal", 0)),
+    (10, 0, ("steal", 0)),
+    (3, 0, ("interrupt", 0)),
+    (4, 0, ("run", 0)),
+]
+
+
 @given(STEPS)
+@example(STOLEN_IN_AN_INTERRUPT)
 def test_any_schedule(programs: ctypes.CDLL, steps: list[tuple[int, int, tuple[str, int]]]) -> None:
     """The parts are true to the nanosecond, whatever ran, wherever the thread went, and whenever somebody looked."""
     programs.reset_clocks()

@@ -31,6 +31,7 @@ GLOBAL u64 take_stolen(u32 number, u64 steal, u32 last)
 	if (time && state < N_STATES) {
 		p->debt -= time;
 		cell_of(p, state)->time -= time;
+		note_stolen_in(state, time);
 		p->cells[STOLEN].time += time;
 		p->cells[STOLEN].count++;
 		if (OPTION(record)) {

@@ -187,6 +187,14 @@ INLINE void note_absorbed_interrupts(u64 time)
 		clock->interrupts += 2 * time;
 }
 
+/* Time was stolen while the processor was in this state. The kernel's count has it, which is subtracted from runs, too. */
+INLINE void note_stolen_in(u32 state, u64 time)
+{
+	struct run_clock *clock = settings.divide_ready ? run_clock_of(bpf_get_smp_processor_id()) : NULL;
+	if (clock && state - IRQ_DEVICE < (u32)N_INTERRUPTS)
+		clock->interrupts = without_stolen(clock->interrupts, time);
+}
+
 /* A thread becomes ready on a processor: keeps what the clocks show there. */
 GLOBAL u64 keep_clocks(u32 number, u32 cpu, u64 now, u64 deferred)
 {

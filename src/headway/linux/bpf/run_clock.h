@@ -54,6 +54,12 @@ CLOCK_INLINE __u64 switch_interrupts(__u64 word, __u64 at, int on)
 	return word + ((word & 1) - (__u64)on) * (2 * at - 1);
 }
 
+/* So much time was stolen in an interrupt: it is stolen time, and no time of the interrupt. */
+CLOCK_INLINE __u64 without_stolen(__u64 word, __u64 time)
+{
+	return word - 2 * time;
+}
+
 /* Returns the time that was left to a run by interrupts and stolen time. `taken`: both, until its end. */
 CLOCK_INLINE __u64 run_time(__u64 since, __u64 until, __u64 taken_before, __u64 taken)
 {

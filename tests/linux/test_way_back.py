@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 SOME = (
     "getppid", "signal", "pipe_broken", "segv_handled", "unmap_last_file", "dup2_over", "traced_call", "seccomp_trap",
-    "exit_among_idle", "kill", "segv", "file_unmapped",
+    "exit_among_idle", "kill", "segv", "file_unmapped", "vfork",
 )  # fmt: skip
 """What is tried in ``make test``; all ways are tried in ``make test-all``."""
 
 SIGNALS = (
     "signal", "signal_queued", "signal_unblocked", "pipe_broken", "segv_handled", "bus_handled", "trap_handled",
-    "ill_handled", "division_handled", "gp_handled", "seccomp_trap",
+    "ill_handled", "division_handled", "gp_handled", "seccomp_trap", "rseq_abort", "timer_signal", "userfault",
 )  # fmt: skip
 """Ways that are a signal with a handler, each time."""
 
@@ -91,6 +91,13 @@ def test_each_signal_with_a_handler_is_counted_and_its_delivery_is_the_kernels(w
 def test_what_a_call_puts_off_is_task_work(ways: Ways, way: str) -> None:
     (thread,) = ways.threads(way)
     assert count_of(thread, "kernel.task_work") >= ways.times[way]
+
+
+def test_who_waits_for_a_child_of_vfork_is_not_frozen(ways: Ways) -> None:
+    """The kernel says so of it, because it would not stop it if its control group were frozen."""
+    threads = ways.threads("vfork")  # and its children
+    assert sum(count_of(thread, "wait.child") for thread in threads) >= ways.times["vfork"]
+    assert sum(count_of(thread, "wait.frozen") for thread in threads) == 0
 
 
 def test_a_call_that_a_tracer_stops_twice_is_the_kernels(ways: Ways) -> None:

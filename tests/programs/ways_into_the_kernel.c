@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <linux/membarrier.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,11 +22,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -121,6 +125,33 @@ static void way_eventfd(void)
 	uint64_t one = 1;
 	if (write(other, &one, 8) != 8 || read(other, &one, 8) != 8) fail("eventfd");
 }
+static struct io_uring_sqe *entries;
+static unsigned *tail, *places;
+static void way_io_uring(void) // a request that does nothing
+{
+	unsigned at = *tail & 1;
+	entries[at] = (struct io_uring_sqe){.opcode = IORING_OP_NOP};
+	places[at] = at;
+	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, other, 1, 0, 0, NULL, 0) != 1) fail("io_uring_enter");
+}
+static void way_mremap(void)
+{
+	static char *at;
+	static size_t size;
+	if (!at) at = mmap(NULL, size = PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	at = mremap(at, size, size ^ 3 * PAGE, MREMAP_MAYMOVE);
+	size ^= 3 * PAGE;
+	if (at == MAP_FAILED) fail("mremap");
+}
+static void way_moved(void) // to another processor, where there is one
+{
+	static unsigned long turn;
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(turn++ % (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 2 : 1), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
 
 // ---- faults and traps ----
 
@@ -128,6 +159,23 @@ static void way_minor_fault(void)
 {
 	madvise(page, PAGE, MADV_DONTNEED);
 	*(volatile char *)page = 1;
+}
+static char *file;
+static void way_file_fault(void) // a page that the page cache has
+{
+	madvise(file, PAGE, MADV_DONTNEED);
+	if (*(volatile char *)file != 1) fail("file");
+}
+static void way_userfault(void) // a fault that is a signal (UFFD_FEATURE_SIGBUS)
+{
+	if (!sigsetjmp(back, 1)) *(volatile char *)(page + PAGE) = 1;
+}
+static void way_copied_page(void) // a page that a child has, too
+{
+	pid_t pid = fork();
+	if (!pid) _exit(0);
+	*(volatile char *)page = 1;
+	waitpid(pid, NULL, 0);
 }
 static void jump_back(int sig, siginfo_t *info, void *context)
 {
@@ -205,6 +253,35 @@ static void way_seccomp_trap(void) { syscall(SYS_getsid, 0); }
 static void way_seccomp_errno(void) { syscall(SYS_getsid, 0); }
 static void way_traced_call(void) { syscall(SYS_getppid); }
 
+static void way_timer_signal(void) // interrupts a call
+{
+	struct itimerval soon = {{0, 0}, {0, 20}};
+	sigset_t none;
+	sigemptyset(&none);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	sigsuspend(&none);
+}
+#if defined(__x86_64__)
+extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35 and later
+extern const unsigned int __rseq_size __attribute__((weak));
+static char *restartable;
+static void way_rseq_abort(void) // a signal to itself within a restartable sequence
+{
+	int aborted = 0;
+	__asm__ volatile(
+		".pushsection .data\n .balign 32\n 1: .long 0, 0\n .quad 2f, 3f - 2f, 4f\n .popsection\n"
+		"leaq 1b(%%rip), %%rax\n movq %%rax, 8(%[area])\n movl $200, %%eax\n" // tkill
+		"2: syscall\n nop\n"
+		"3: jmp 5f\n .long 0x53053053\n"
+		"4: movl $1, %[aborted]\n"
+		"5:\n"
+		: [aborted] "+m"(aborted)
+		: [area] "r"(restartable), "D"((int)syscall(SYS_gettid)), "S"(SIGUSR1)
+		: "rax", "rcx", "r11", "memory", "cc");
+	if (!aborted) fail("rseq");
+}
+#endif
+
 // ---- threads and processes ----
 
 static void *nothing(void *given) { return given; }
@@ -213,6 +290,12 @@ static void way_thread(void)
 	pthread_t thread;
 	if (pthread_create(&thread, NULL, nothing, NULL)) fail("pthread_create");
 	pthread_join(thread, NULL);
+}
+static void way_vfork(void)
+{
+	pid_t pid = vfork();
+	if (!pid) _exit(0);
+	waitpid(pid, NULL, 0);
 }
 static void way_fork(void)
 {
@@ -290,13 +373,14 @@ static void need_handlers(void)
 	on(SIGUSR1, handle, 0), on(SIGRTMIN, handle, 0), on(SIGTRAP, handle, 0);
 	signal(SIGWINCH, SIG_DFL);
 }
-static void need_blocked(void)
+static void block(int sig)
 {
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, sig);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
+static void need_blocked(void) { block(SIGUSR2); }
 static void need_jump(void)
 {
 	int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
@@ -339,6 +423,40 @@ static void need_tracer(void)
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL)) fail("ptrace");
 	raise(SIGSTOP);
 }
+static void need_io_uring(void)
+{
+	struct io_uring_params params = {0};
+	other = (int)syscall(SYS_io_uring_setup, 2, &params);
+	if (other < 0) fail("io_uring_setup");
+	char *ring = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, IORING_OFF_SQ_RING);
+	entries = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, IORING_OFF_SQES);
+	if (ring == MAP_FAILED || entries == MAP_FAILED) fail("io_uring");
+	tail = (unsigned *)(ring + params.sq_off.tail), places = (unsigned *)(ring + params.sq_off.array);
+}
+static void need_file(void)
+{
+	int fd = memfd_create("f", MFD_CLOEXEC);
+	if (write(fd, "\1", 1) != 1) fail("memfd");
+	file = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+}
+static void need_userfault(void)
+{
+	struct uffdio_api api = {UFFD_API, UFFD_FEATURE_SIGBUS, 0};
+	struct uffdio_register pages = {{(uintptr_t)page + PAGE, PAGE}, UFFDIO_REGISTER_MODE_MISSING, 0};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &pages)) fail("userfaultfd");
+	need_jump();
+}
+static void need_alarm(void) { on(SIGALRM, handle, 0), block(SIGALRM); }
+#if defined(__x86_64__)
+static void need_restartable(void)
+{
+	if (!&__rseq_size || !__rseq_size) fail("rseq");
+	__asm__("movq %%fs:0, %0" : "=r"(restartable));
+	restartable += __rseq_offset;
+	need_handlers();
+}
+#endif
 static void need_nothing(void) { }
 
 #define WAY(name, times, need) {#name, way_##name, times, need}
@@ -356,8 +474,11 @@ static const struct {
 	WAY(process_vm, TIMES, need_nothing), WAY(short_sleep, 200, need_nothing),
 #if defined(__x86_64__)
 	WAY(int_80, TIMES, need_nothing), WAY(vsyscall, TIMES, need_jump), WAY(division_handled, TIMES, need_jump),
-	WAY(gp_handled, TIMES, need_jump), WAY(single_step, TIMES, need_step),
+	WAY(gp_handled, TIMES, need_jump), WAY(single_step, TIMES, need_step), WAY(rseq_abort, TIMES, need_restartable),
 #endif
+	WAY(io_uring, TIMES, need_io_uring), WAY(mremap, TIMES, need_nothing), WAY(moved, 200, need_nothing),
+	WAY(file_fault, TIMES, need_file), WAY(userfault, TIMES, need_userfault), WAY(copied_page, 100, need_nothing),
+	WAY(timer_signal, 200, need_alarm), WAY(vfork, 100, need_nothing),
 	WAY(unmap_last_file, TIMES, need_nothing), WAY(dup2_over, TIMES, need_zero), WAY(eventfd, TIMES, need_event),
 	WAY(minor_fault, TIMES, need_nothing), WAY(segv_handled, TIMES, need_jump), WAY(bus_handled, TIMES, need_short_file),
 	WAY(trap_handled, TIMES, need_handlers), WAY(ill_handled, TIMES, need_jump), WAY(signal, TIMES, need_handlers),

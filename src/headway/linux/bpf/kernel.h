@@ -382,8 +382,9 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	void *stack;
 	unsigned in_iowait : 1;
-	unsigned frozen : 1; /* by its control group (cgroup v2) */
+	unsigned frozen : 1; /* it counts as frozen for its control group (cgroup v2), also where vfork waits for the child */
 	struct seccomp seccomp;
+	unsigned long jobctl;
 	struct callback_head *task_works; /* what it does for the kernel before it goes back to user code */
 	char comm[16];
 	int prio;
@@ -418,6 +419,7 @@ struct bpf_iter__task {
 /* include/linux/sched.h; PF_WORKER is PF_IO_WORKER and PF_USER_WORKER. */
 enum { PF_KTHREAD = 0x00200000, PF_WORKER = 0x00004010, PF_EXITING = 0x4, PF_DUMPCORE = 0x200 };
 enum { SECCOMP_FILTER = 2 };
+enum { JOBCTL_TRAP_FREEZE = 1 << 23 }; /* include/linux/sched/jobctl.h: its control group is frozen */
 enum { TASK_STATE_STOPPED = 4, TASK_STATE_TRACED = 8, TASK_STATE_DEAD = 0x80, TASK_STATE_FROZEN = 0x8000 };
 enum {
 	MODE_TYPE = 0170000,

@@ -43,7 +43,7 @@ INLINE bool is_frozen(struct task_struct *task)
 {
 	if (task->__state & TASK_STATE_FROZEN)
 		return true;
-	return FIELD_EXISTS(task->frozen) && BITFIELD(task, frozen);
+	return FIELD_EXISTS(task->frozen) && BITFIELD(task, frozen) && task->jobctl & JOBCTL_TRAP_FREEZE;
 }
 
 /* Returns the wait of a thread that was in the state `doing` on the processor. `runs`: it is the running one. */

@@ -382,7 +382,7 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	void *stack;
 	unsigned in_iowait : 1;
-	unsigned frozen : 1; /* it counts as frozen for its control group (cgroup v2), also where vfork waits for the child */
+	unsigned frozen : 1; /* for its control group (cgroup v2); or it only counts as frozen, as in vfork */
 	struct seccomp seccomp;
 	unsigned long jobctl;
 	struct callback_head *task_works; /* what it does for the kernel before it goes back to user code */

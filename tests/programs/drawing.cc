@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 #include <ctime>
+#include <pthread.h>
+#include <sys/prctl.h>
 
 #define KEPT __attribute__((noinline, noclone, used))
 
@@ -79,10 +81,11 @@ KEPT int choose(int n) {  // a table of places
 
 }  // namespace scene
 
-int main(int argc, char **argv) {
+static void *act(void *words) {
     scene::Canvas canvas;
-    const char *how = argc > 1 ? argv[1] : "";
-    int times = argc > 2 ? atoi(argv[2]) : 200;
+    const char *how = static_cast<char **>(words)[0];
+    int times = atoi(static_cast<char **>(words)[1]);
+    prctl(PR_SET_NAME, how);
     long inside = 0, caught = 0, outside = 0;
     for (int i = 0; i < times; i++) {
         if (!strcmp(how, "draw")) {
@@ -103,5 +106,15 @@ int main(int argc, char **argv) {
     }
     inside += scene::hidden(0) - 1 + (scene::scaled(0.0) > 1);
     printf("%ld %ld %ld %ld\n", inside, outside, caught, canvas.shown());
+    return nullptr;
+}
+
+// What it is to do and how often: one after the other, each in a thread that has its name.
+int main(int argc, char **argv) {
+    for (int i = 1; i + 1 < argc; i += 2) {
+        pthread_t thread;
+        pthread_create(&thread, nullptr, act, argv + i);
+        pthread_join(thread, nullptr);
+    }
     return forward(0) < 0;
 }

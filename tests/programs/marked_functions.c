@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -43,8 +44,8 @@ __attribute__((used)) static void (*work_in_frameless)(void) = work_long;
 #endif
 static void *run(void *p) { for (int i = 0; i < 50; i++) spend(100000); return p; }
 static void *go(void *p) { leave(2); return p; }
-int main(int argc, char **argv) {
-    const char *how = argv[1];
+static void *act(void *p) {
+    const char *how = p;
     long took = 0;
     pthread_t t[8];
     if (!strcmp(how, "share")) {
@@ -61,8 +62,8 @@ int main(int argc, char **argv) {
     } else if (!strcmp(how, "frameless")) {
         for (int i = 0; i < 50; i++) frameless();
 #endif
-    } else if (!strcmp(how, "deep")) {
-        for (int i = 0; i < 20; i++) { took += deep(atoi(argv[2])); work(100000); }
+    } else if (!strncmp(how, "deep ", 5)) {
+        for (int i = 0; i < 20; i++) { took += deep(atoi(how + 5)); work(100000); }
     } else if (!strcmp(how, "jump")) {
         for (volatile int i = 0; i < 20; i++) {
             if (!setjmp(back)) jump(1000000);
@@ -92,5 +93,19 @@ int main(int argc, char **argv) {
         for (;;) { spend(200000); work(200000); }
     }
     printf("%ld\n", took);
+    return 0;
+}
+static void *act_in_thread(void *how) {
+    prctl(PR_SET_NAME, how);
+    return act(how);
+}
+// What it is to do: one thing itself, or one after the other, each in a thread that has its name.
+int main(int argc, char **argv) {
+    if (argc == 2) act(argv[1]);
+    for (int i = 1; argc > 2 && i < argc; i++) {
+        pthread_t t;
+        pthread_create(&t, 0, act_in_thread, argv[i]);
+        pthread_join(t, 0);
+    }
     return 0;
 }

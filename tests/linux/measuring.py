@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import shlex
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -141,6 +144,43 @@ def measure(
     assert done.exit_status == (status if command else None)
     check(done.ledger, *allowed)
     return done.ledger, said[0].decode().split()
+
+
+Together = Mapping[str, tuple[Ledger, list[str]]]
+"""By program: the part of a ledger that has its threads, and the words that it wrote."""
+
+
+def one_after_the_other(programs: Iterable[Sequence[str | Path]], folder: Path) -> list[str]:
+    """The words of a command that runs programs, and writes the process id of each; ``folder``: for what they write."""
+    lines = (f"{shlex.join(map(str, words))} > {folder}/{i} & echo $!; wait $!" for i, words in enumerate(programs))
+    return ["sh", "-c", " || exit; ".join([*lines, ":"])]
+
+
+def apart(ledger: Ledger, pids: Iterable[int]) -> list[Ledger]:
+    """The parts of a ledger of programs that ran one after the other: each has what its process began, too."""
+    begins = {t.pid: t.birth for t in ledger.threads if t.tid == t.pid}
+    starts = [*(begins[pid] for pid in pids), ledger.window.end]
+    return [
+        replace(ledger, threads=tuple(t for t in ledger.threads if start <= t.birth < end))
+        for start, end in itertools.pairwise(starts)
+    ]
+
+
+def measure_together(
+    programs: Mapping[str, Sequence[str | Path]],
+    *,
+    options: MeasureOptions = NO_OPTIONS,
+    allowed: Iterable[str] = (),
+) -> Together:
+    """One measurement of programs that run one after the other and end well.
+
+    Most run for less time than it takes to begin a measurement.
+    """
+    with TemporaryDirectory() as folder:
+        command = one_after_the_other(programs.values(), Path(folder))
+        ledger, pids = measure(*command, options=options, allowed=allowed)
+        said = [Path(folder, str(i)).read_text().split() for i in range(len(programs))]
+    return dict(zip(programs, zip(apart(ledger, map(int, pids)), said, strict=True), strict=True))
 
 
 def measure_intervals(

@@ -21,11 +21,13 @@ from headway.model import Kind, Ledger, Thread
 from .attached import measure_attached
 from .measuring import (
     PATIENT,
+    Together,
     count_of,
     disturbed,
     lost,
     measure,
     measure_intervals,
+    measure_together,
     only,
     own_time,
     rows_broken,
@@ -42,9 +44,17 @@ def assert_at_least(thread: Thread, state: str, truth: int) -> None:
 
 # ---- time ----
 
+PROGRAMS = "shares", "named_progress", "switched_out", "marked_threads", "fork_in_region", "signals", "polls_inside"
 
-def test_regions_have_the_time_that_the_program_spent_in_them(compile_c: Compile) -> None:
-    ledger, said = measure(compile_c("shares"))
+
+@pytest.fixture(scope="module")
+def together(compile_c: Compile) -> Together:
+    programs = {name: [compile_c(name)] for name in PROGRAMS}
+    return measure_together({**programs, "marked_python": script("marked_python")}, options=PATIENT)
+
+
+def test_regions_have_the_time_that_the_program_spent_in_them(together: Together) -> None:
+    ledger, said = together["shares"]
     thread = only(ledger)
     outer, inner, ring, plain = map(int, said)
     assert_at_least(thread, "noneffective.outer", outer)
@@ -58,8 +68,8 @@ def test_regions_have_the_time_that_the_program_spent_in_them(compile_c: Compile
     assert times[Kind.KERNEL] >= time_in(thread, "noneffective."), "the others are KPI"
 
 
-def test_regions_of_progress_have_their_time_and_are_in_epi(compile_c: Compile) -> None:
-    ledger, said = measure(compile_c("named_progress"))
+def test_regions_of_progress_have_their_time_and_are_in_epi(together: Together) -> None:
+    ledger, said = together["named_progress"]
     thread = only(ledger)
     drawn, mislaid, shaded, plain = map(int, said)
     assert_at_least(thread, "user.render", drawn)
@@ -72,8 +82,8 @@ def test_regions_of_progress_have_their_time_and_are_in_epi(compile_c: Compile) 
     assert times[Kind.KERNEL] >= time_in(thread, "noneffective.lost")
 
 
-def test_what_is_waited_for_in_a_region_is_a_wait(compile_c: Compile) -> None:
-    thread = only(measure(compile_c("switched_out"))[0])
+def test_what_is_waited_for_in_a_region_is_a_wait(together: Together) -> None:
+    thread = only(together["switched_out"][0])
     slept = time_in(thread, "wait.sleep")
     others = disturbed(thread) - slept
     assert slept >= 10 * 20_000_000 - others
@@ -82,8 +92,8 @@ def test_what_is_waited_for_in_a_region_is_a_wait(compile_c: Compile) -> None:
     assert count_of(thread, "noneffective.sleepy") == 1
 
 
-def test_threads_have_regions_of_their_own_and_may_end_in_one(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("marked_threads"))
+def test_threads_have_regions_of_their_own_and_may_end_in_one(together: Together) -> None:
+    ledger, _ = together["marked_threads"]
     threads = [t for t in ledger.threads if t.tid != t.pid]
     assert len(threads) == 48
     for thread in threads:
@@ -96,8 +106,8 @@ def test_threads_have_regions_of_their_own_and_may_end_in_one(compile_c: Compile
     assert time_in(main, "noneffective") == 0
 
 
-def test_a_child_goes_on_in_the_region_and_a_new_program_begins_without(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("fork_in_region"))
+def test_a_child_goes_on_in_the_region_and_a_new_program_begins_without(together: Together) -> None:
+    ledger, _ = together["fork_in_region"]
     child, executed = only(ledger, "child"), only(ledger, "exe")
     assert_at_least(child, "noneffective.before", 30_000_000)
     assert_at_least(child, "noneffective.inside", 20_000_000)
@@ -106,16 +116,16 @@ def test_a_child_goes_on_in_the_region_and_a_new_program_begins_without(compile_
     assert_at_least(executed, "user", 30_000_000)
 
 
-def test_signal_handlers_that_mark_regions_in_a_region(compile_c: Compile) -> None:
-    ledger, (outside, inside, times) = measure(compile_c("signals"))
+def test_signal_handlers_that_mark_regions_in_a_region(together: Together) -> None:
+    ledger, (outside, inside, times) = together["signals"]
     thread = only(ledger)
     assert_at_least(thread, "noneffective.main", int(outside))
     assert_at_least(thread, "noneffective.handler", int(inside))
     assert count_of(thread, "noneffective.handler") == int(times)
 
 
-def test_a_row_of_checks_in_a_region_is_polling(compile_c: Compile) -> None:
-    whole, _ = measure(compile_c("polls_inside"), options=PATIENT)
+def test_a_row_of_checks_in_a_region_is_polling(compile_c: Compile, together: Together) -> None:
+    whole, _ = together["polls_inside"]
     again, parts = measure_intervals(0.01, compile_c("polls_inside"), options=PATIENT)
     assert len(parts) > 1
     for ledger, counted in ((whole, [whole]), (again, parts)):
@@ -224,8 +234,8 @@ def test_regions_in_a_pid_namespace_of_its_own_are_counted(compile_c: Compile) -
     assert count_of(only(ledger, "toggle"), "poll.b") == int(n)
 
 
-def test_regions_of_python_have_the_time_spent_in_them() -> None:
-    ledger, _ = measure(*script("marked_python"))
+def test_regions_of_python_have_the_time_spent_in_them(together: Together) -> None:
+    ledger, _ = together["marked_python"]
     thread = min(ledger.threads, key=lambda t: t.birth)
     assert_at_least(thread, "noneffective.parse", 150_000_000)
     assert_at_least(thread, "poll.queue", 100_000_000)
@@ -249,14 +259,14 @@ def measure_hostile(compile_c: Compile, how: str) -> tuple[Thread, Ledger, int]:
     return thread, ledger, int(said)
 
 
-@pytest.mark.parametrize("how", ["addresses", "foreign"])
+@pytest.mark.parametrize("how", ["addresses", *exhaustive("foreign")])
 def test_addresses_where_no_block_of_this_thread_is_are_refused_and_counted(compile_c: Compile, how: str) -> None:
     thread, ledger, refused = measure_hostile(compile_c, how)
     assert ledger.losses[BLOCKS] == refused
     assert time_in(thread, "noneffective") == 0
 
 
-@pytest.mark.parametrize("how", ["garbage", "future", *exhaustive("backwards", "entries", "all on")])
+@pytest.mark.parametrize("how", ["garbage", *exhaustive("future", "backwards", "entries", "all on")])
 def test_times_that_cannot_be_are_cut_and_counted(compile_c: Compile, how: str) -> None:
     thread, ledger, _ = measure_hostile(compile_c, how)
     assert ledger.losses[LIES] >= (1 if how in ("all on", "future") else 1000)
@@ -267,7 +277,7 @@ def test_times_that_cannot_be_are_cut_and_counted(compile_c: Compile, how: str) 
 
 
 @pytest.mark.parametrize(
-    "how", ["many tags", "names nowhere", "names change", *exhaustive("since", "names without end", "again")]
+    "how", ["names nowhere", *exhaustive("many tags", "names change", "since", "names without end", "again")]
 )
 def test_blocks_that_make_no_sense_harm_nobody(compile_c: Compile, how: str) -> None:
     thread, _, _ = measure_hostile(compile_c, how)
@@ -283,7 +293,7 @@ def test_a_block_that_is_told_of_in_a_row_of_checks_is_read(compile_c: Compile) 
     assert count_of(thread, "noneffective.lie0") == 1999
 
 
-@pytest.mark.parametrize("how", ["magic", "half unmapped", *exhaustive("unmapped", "protected")])
+@pytest.mark.parametrize("how", ["half unmapped", *exhaustive("magic", "unmapped", "protected")])
 def test_blocks_that_cannot_be_read_any_more_are_counted(compile_c: Compile, how: str) -> None:
     _, ledger, _ = measure_hostile(compile_c, how)
     assert ledger.losses[BLOCKS] >= 400

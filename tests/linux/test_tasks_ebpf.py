@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.compiling import Compile
+from tests.compiling import Compile, script
 from tests.effort import exhaustive
 
 from headway.commands import stat
@@ -18,7 +18,7 @@ from headway.linux.options import MeasureOptions
 from headway.model import Task, Thread
 
 from .attached import measure_attached, until_it_has_worked
-from .measuring import disturbed, measure, measure_intervals, only
+from .measuring import Together, disturbed, measure, measure_intervals, measure_together, only
 from .recorded import record
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
@@ -46,8 +46,19 @@ def assert_within(thread: Thread, task: Task, work: int, around: int) -> None:
     assert time_in(task, "user") <= around + 2_000_000, task.title
 
 
-def test_tasks_have_the_time_that_the_program_worked_on_them(compile_c: Compile) -> None:
-    ledger, said = measure(compile_c("tasks"), options=TASKS)
+PROGRAMS = "tasks", "task_changes", "task_in_fork", "task_threads", "task_regions", "task_signals"
+
+
+@pytest.fixture(scope="module")
+def together(compile_c: Compile) -> Together:
+    programs: dict[str, list[str | Path]] = {name: [compile_c(name)] for name in PROGRAMS}
+    programs["python"] = [sys.executable, "-c", PYTHON]
+    programs["asyncio"] = [*script("asyncio_tasks", "coroutine")]
+    return measure_together(programs, options=TASKS)
+
+
+def test_tasks_have_the_time_that_the_program_worked_on_them(together: Together) -> None:
+    ledger, said = together["tasks"]
     thread = only(ledger)
     first, in_first, second, in_second, named, in_named, none, slept = map(int, said)
     found = tasks(thread)
@@ -64,8 +75,8 @@ def test_tasks_have_the_time_that_the_program_worked_on_them(compile_c: Compile)
     assert found["checkout"].changes == 201
 
 
-def test_changes_between_two_events_are_told_apart(compile_c: Compile) -> None:
-    ledger, said = measure(compile_c("task_changes"), options=TASKS)
+def test_changes_between_two_events_are_told_apart(together: Together) -> None:
+    ledger, said = together["task_changes"]
     thread = only(ledger)
     rounds, *times = map(int, said)
     found = tasks(thread)
@@ -88,8 +99,8 @@ def test_tasks_without_room_are_other_tasks(compile_c: Compile) -> None:
     assert found["other tasks"].changes == ledger.losses["tasks_without_room"]
 
 
-def test_a_child_goes_on_with_the_task_and_a_new_program_begins_without(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("task_in_fork"), options=TASKS)
+def test_a_child_goes_on_with_the_task_and_a_new_program_begins_without(together: Together) -> None:
+    ledger, _ = together["task_in_fork"]
     parent, child = only(ledger, "task_in_fork"), only(ledger, "exe")
     assert time_in(tasks(parent)["task 5"], "user") >= 10_000_000 - disturbed(parent)
     found = tasks(child)
@@ -98,8 +109,8 @@ def test_a_child_goes_on_with_the_task_and_a_new_program_begins_without(compile_
     assert time_in(found["no task"], "user") >= 30_000_000 - disturbed(child)
 
 
-def test_threads_that_end_in_a_task_of_one_name(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("task_threads"), options=TASKS)
+def test_threads_that_end_in_a_task_of_one_name(together: Together) -> None:
+    ledger, _ = together["task_threads"]
     threads = [t for t in ledger.threads if t.tid != t.pid]
     assert len(threads) == 24
     for thread in threads:
@@ -108,8 +119,8 @@ def test_threads_that_end_in_a_task_of_one_name(compile_c: Compile) -> None:
         assert found["shared"].changes == 1
 
 
-def test_regions_belong_to_the_task_that_they_are_in(compile_c: Compile) -> None:
-    ledger, said = measure(compile_c("task_regions"), options=TASKS)
+def test_regions_belong_to_the_task_that_they_are_in(together: Together) -> None:
+    ledger, said = together["task_regions"]
     thread = only(ledger)
     one, plain = map(int, said)
     found = tasks(thread)
@@ -118,14 +129,14 @@ def test_regions_belong_to_the_task_that_they_are_in(compile_c: Compile) -> None
     assert time_in(found["task 2"], "noneffective.parse") < time_in(found["task 1"], "noneffective.parse")
 
 
-def test_signal_handlers_that_set_tasks(compile_c: Compile) -> None:
-    ledger, said = measure(compile_c("task_signals"), options=TASKS)
+def test_signal_handlers_that_set_tasks(together: Together) -> None:
+    ledger, said = together["task_signals"]
     handled, wrong = map(int, said)
     assert not wrong
     assert tasks(only(ledger))["task 77"].changes >= handled
 
 
-@pytest.mark.parametrize("how", ["future", "random", "unmapped", *exhaustive("number", "back", "names", "address")])
+@pytest.mark.parametrize("how", ["random", "unmapped", *exhaustive("future", "number", "back", "names", "address")])
 def test_lies_are_limited_to_the_possible_and_counted(compile_c: Compile, how: str) -> None:
     allowed = ["task_logs_unread", "task_changes_overwritten", "tasks_without_room", "exits_lost"]
     ledger, _ = measure(compile_c("hostile_tasks"), how, options=TASKS, allowed=allowed)
@@ -185,8 +196,8 @@ headway.clear_task()
 """
 
 
-def test_tasks_of_a_program_in_python() -> None:
-    ledger, _ = measure(sys.executable, "-c", PYTHON, options=TASKS)
+def test_tasks_of_a_program_in_python(together: Together) -> None:
+    ledger, _ = together["python"]
     thread = next(t for t in ledger.threads if t.tasks)
     found = tasks(thread)
     assert time_in(found["checkout"], "user") >= 20_000_000 - disturbed(thread)
@@ -196,9 +207,8 @@ def test_tasks_of_a_program_in_python() -> None:
 
 
 @pytest.mark.parametrize("by", ["coroutine", *exhaustive("name")])
-def test_tasks_of_asyncio(by: str) -> None:
-    program = Path(__file__).parents[1] / "programs" / "asyncio_tasks.py"
-    ledger, said = measure(sys.executable, program, by, options=TASKS)
+def test_tasks_of_asyncio(by: str, together: Together) -> None:
+    ledger, said = together["asyncio"] if by == "coroutine" else measure(*script("asyncio_tasks", by), options=TASKS)
     thread = next(t for t in ledger.threads if t.tasks)
     first, second = map(int, said)
     found = tasks(thread)
@@ -212,7 +222,7 @@ def test_tasks_of_asyncio(by: str) -> None:
 # ---- transitions ----
 
 
-@pytest.mark.parametrize("program", ["tasks", "task_threads", *exhaustive("task_changes", "task_in_fork")])
+@pytest.mark.parametrize("program", ["tasks", *exhaustive("task_threads", "task_changes", "task_in_fork")])
 def test_rows_of_a_task_add_up_to_the_task(compile_c: Compile, program: str) -> None:
     recorded = record(compile_c(program), options=TASKS)  # its rows add up to the threads, and tile them
     of_rows: dict[tuple[int, int], dict[str, int]] = {}

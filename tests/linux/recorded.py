@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen
 from headway.readable import is_readable
 from headway.session.child import SuspendedChild
 
-from .measuring import NO_OPTIONS, NO_SELECTION, check
+from .measuring import NO_OPTIONS, NO_SELECTION, apart, check, one_after_the_other
 
 Cells = dict[str, tuple[int, int]]
 """State -> time and count."""
@@ -49,17 +52,24 @@ class Row:
 
 @dataclass
 class Recorded:
-    """The ledger of a run, and its batches."""
+    """The ledger of a run, and its batches, or of both what is of some threads."""
 
     ledger: Ledger
     batches: list[Batch]
+    some: frozenset[int] | None = None
+    """The numbers of these threads; None: everything."""
 
     @property
     def threads(self) -> dict[int, ThreadSeen]:
         """What was known of each in the end."""
-        return {seen.thread: seen for batch in self.batches for seen in batch.threads}
+        found = {seen.thread: seen for batch in self.batches for seen in batch.threads}
+        return {number: seen for number, seen in found.items() if self.some is None or number in self.some}
 
     def rows(self) -> list[Row]:
+        return [row for row in self._rows if self.some is None or row.thread in self.some]
+
+    @cached_property
+    def _rows(self) -> list[Row]:
         found = []
         for batch in self.batches:
             t = batch.transitions
@@ -69,6 +79,14 @@ class Recorded:
                 by = None if a[9] == NO_STATE else t.states[a[9]]
                 found.append(Row(a[0], a[1], a[2], a[3], a[4], t.states[a[5]], a[6], a[7], a[8], by, a[10]))
         return found
+
+    def apart(self, ledger: Ledger) -> Recorded:
+        """What is of the threads of a part of the ledger."""
+        keys = {t.key for t in ledger.threads}
+        some = frozenset(number for number, seen in self.threads.items() if (seen.tid, seen.birth) in keys)
+        part = Recorded(ledger, self.batches, some)
+        part.__dict__["_rows"] = self._rows
+        return part
 
     def opened(self) -> dict[int, OpenState]:
         """The last open state of each thread."""
@@ -161,9 +179,10 @@ def record(
     each: float = 0.05,
     ring_words: int | None = None,
     lawful: bool = True,
+    stdout: int | None = None,
 ) -> Recorded:
     """Run a command, or wait, and take a batch every ``each`` seconds; ``interval``: with readings in between, too."""
-    child = SuspendedChild([str(word) for word in command], None) if command else None
+    child = SuspendedChild([str(word) for word in command], stdout) if command else None
     if child is not None and not selection.everything:
         selection = replace(selection, command=child.pid)
     batches, parts = [], []
@@ -202,3 +221,16 @@ def record(
     if lawful:
         assert_equal(recorded)
     return recorded
+
+
+def record_together(programs: Mapping[str, Sequence[str | Path]], options: MeasureOptions) -> dict[str, Recorded]:
+    """One recording of programs that run one after the other and end well, and what of it is of each of them."""
+    with TemporaryDirectory() as folder:
+        pids = Path(folder, "pids")
+        fd = os.open(pids, os.O_WRONLY | os.O_CREAT)
+        try:
+            whole = record(*one_after_the_other(programs.values(), Path(folder)), options=options, stdout=fd)
+        finally:
+            os.close(fd)
+        parts = apart(whole.ledger, map(int, pids.read_text().split()))
+    return {name: whole.apart(part) for name, part in zip(programs, parts, strict=True)}

@@ -22,7 +22,7 @@ from headway.linux.sources.ebpf import BpfSource, programs
 from headway.model import Kind, kind_of, violations
 
 from .measuring import PATIENT, python, rows_broken, time_in
-from .recorded import Recorded, Row, assert_tiles, cells_of, record
+from .recorded import Recorded, Row, assert_tiles, cells_of, record, record_together
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -34,60 +34,84 @@ def waits(recorded: Recorded, state: str, thread: int | None = None) -> list[Row
 
 # ---- what programs do ----
 
-
-def test_each_system_call_of_a_loop_is_a_row(compile_c: Compile) -> None:
-    times = 20_000 if FEW else 100_000
-    recorded = record(compile_c("getppid"), str(times))
-    calls = [r for r in recorded.rows() if r.state == "kernel.getppid" and r.count]
-    assert len(calls) == times
-    assert all(r.cpu >= 0 and r.thread == 0 and r.count == 1 for r in calls)
-
-
-def test_many_short_threads_that_have_the_same_records(compile_c: Compile) -> None:
-    times = 600 if FEW else 3000
-    recorded = record(compile_c("threads"), str(times))
-    assert len(recorded.threads) == times + 1
-    assert all(seen.end is not None for seen in recorded.threads.values())
+CALLS = 20_000 if FEW else 100_000
+THREADS = 600 if FEW else 3000
+ASKED = 5000 if FEW else 20_000
+WAYS_TO_ASK = ("epoll_wait", "read_pipe", "sched_yield", "select")
+NEUTRAL = "rr" + "c" * 3 + "rgrtrum" * 20
+FAULTS = "import mmap\nfor _ in range(20):\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1"
 
 
-def test_processes_that_fork_processes(compile_c: Compile) -> None:
-    assert len(record(compile_c("bomb")).threads) == 1 + 4 + 16 + 64 + 256 + 1024
+@pytest.fixture(scope="module")
+def together(compile_c: Compile) -> dict[str, Recorded]:
+    """One recording of them all: `record` has compared its rows with the ledger."""
+    alone = ("bomb", "spawn", "exec_by_thread", "shares", "two_mutexes", "ping_pong", "exits", "hand_over")
+    programs: dict[str, list[str | Path]] = {
+        "getppid": [compile_c("getppid"), str(CALLS)],
+        "threads": [compile_c("threads"), str(THREADS)],
+        "in_vain": [compile_c("in_vain"), str(ASKED), *WAYS_TO_ASK],
+        "neutral": [compile_c("scripts_of_calls"), *[NEUTRAL] * 50],
+        "shell": ["sh", "-c", "/bin/true; /bin/true; (exec /bin/true); exit 0"],
+        "faults": [*python(FAULTS)],
+        "sleeps": [*python("import time\nfor _ in range(20): time.sleep(.002)")],
+        **{name: [compile_c(name)] for name in alone},
+    }
+    return record_together(programs, PATIENT)
 
 
-def test_programs_that_execute_programs(compile_c: Compile) -> None:
-    recorded = record("sh", "-c", "/bin/true; /bin/true; (exec /bin/true); exit 0", each=0.005)
-    assert sorted(seen.name for seen in recorded.threads.values()) == ["sh", "true", "true", "true"]
-    record(compile_c("spawn"))
-    recorded = record(compile_c("exec_by_thread"), each=0.01)
-    assert sum(seen.name == "sleep" and seen.tid == seen.pid for seen in recorded.threads.values()) == 1
+Together = dict[str, Recorded]
 
 
-def test_polling_is_what_the_rows_say_too(compile_c: Compile) -> None:
-    asked = 5000 if FEW else 20_000
-    calls = ("epoll_wait", "read_pipe", "sched_yield", "select")
-    recorded = record(compile_c("in_vain"), str(asked), *calls, options=PATIENT)
+def test_each_system_call_of_a_loop_is_a_row(together: Together) -> None:
+    rows = together["getppid"].rows()
+    (thread,) = together["getppid"].threads
+    calls = [r for r in rows if r.state == "kernel.getppid" and r.count]
+    assert len(calls) == CALLS
+    assert all(r.cpu >= 0 and r.thread == thread and r.count == 1 for r in calls)
+
+
+def test_many_short_threads_that_have_the_same_records(together: Together) -> None:
+    threads = together["threads"].threads.values()
+    assert len(threads) == THREADS + 1
+    assert all(seen.end is not None for seen in threads)
+
+
+def test_processes_that_fork_processes(together: Together) -> None:
+    assert len(together["bomb"].threads) == 1 + 4 + 16 + 64 + 256 + 1024
+
+
+def test_programs_that_execute_programs(together: Together) -> None:
+    assert sorted(seen.name for seen in together["shell"].threads.values()) == ["sh", "true", "true", "true"]
+    assert len(together["spawn"].threads) > 1
+    executed = together["exec_by_thread"].threads.values()
+    assert sum(seen.name == "sleep" and seen.tid == seen.pid for seen in executed) == 1
+
+
+def test_polling_is_what_the_rows_say_too(together: Together) -> None:
+    recorded = together["in_vain"]
     rows = recorded.rows()
     polls = [r for r in rows if kind_of(r.state) is Kind.POLL and r.duration and r.count]
     corrections = [r for r in rows if not r.duration and not r.cpu < 0 and r.count < 0]
     broken = sum(rows_broken(thread) for thread in recorded.ledger.threads)
-    assert len(calls) * asked - broken <= len(polls)
+    assert len(WAYS_TO_ASK) * ASKED - broken <= len(polls)
     assert len(corrections) <= broken, "what is found out later changes the row itself, unless that has been sent"
 
 
-def test_a_neutral_call_is_no_check_in_the_rows_either(compile_c: Compile) -> None:
-    script = "rr" + "c" * 3 + "rgrtrum" * 20
-    recorded = record(compile_c("scripts_of_calls"), *[script] * 50, options=PATIENT)
+def test_a_neutral_call_is_no_check_in_the_rows_either(together: Together) -> None:
+    recorded = together["neutral"]
     rows = recorded.rows()
     corrections = [r for r in rows if not r.duration and not r.cpu < 0 and r.count < 0]
     assert sum(r.count for r in rows if r.state == "poll.recvfrom.socket" and r.duration) > 50 * 20
     assert len(corrections) <= sum(rows_broken(thread) for thread in recorded.ledger.threads)
 
 
-def test_entries_of_marked_regions_are_rows_without_duration(compile_c: Compile) -> None:
-    recorded = record(compile_c("shares"))
-    rows = [r for r in recorded.rows() if r.state == "noneffective.inner"]
+def test_entries_of_marked_regions_are_rows_without_duration(together: Together) -> None:
+    rows = [r for r in together["shares"].rows() if r.state == "noneffective.inner"]
     assert sum(r.count for r in rows) == 300
     assert all(r.duration == 0 and r.taken <= 0 and r.cpu >= 0 for r in rows)
+
+
+def test_rows_are_the_ledger_too_where_it_is_read_meanwhile(compile_c: Compile) -> None:
     record(compile_c("polls_inside"), interval=0.02)
 
 
@@ -97,8 +121,8 @@ def test_calls_of_marked_functions_are_rows() -> None:
     assert any(r.state.startswith("noneffective.") and r.count for r in recorded.rows())
 
 
-def test_waits_for_a_lock_say_which_lock_it_was(compile_c: Compile) -> None:
-    recorded = record(compile_c("two_mutexes"))
+def test_waits_for_a_lock_say_which_lock_it_was(together: Together) -> None:
+    recorded = together["two_mutexes"]
     names = {number: seen.name for number, seen in recorded.threads.items()}
     found = [{r.futex for r in waits(recorded, "wait.futex") if names[r.thread] == f"waiter-{n}"} for n in range(2)]
     assert all(len(addresses) == 1 for addresses in found), "each waits for one lock only"
@@ -107,10 +131,9 @@ def test_waits_for_a_lock_say_which_lock_it_was(compile_c: Compile) -> None:
     assert not any(r.futex for r in recorded.rows() if r.state != "wait.futex")
 
 
-def test_page_faults_are_rows() -> None:
-    code = "import mmap\nfor _ in range(20):\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1"
-    recorded = record(*python(code))
-    assert sum(r.count for r in recorded.rows() if r.state == "kernel.fault.minor") >= 20 * 256
+def test_page_faults_are_rows(together: Together) -> None:
+    rows = together["faults"].rows()
+    assert sum(r.count for r in rows if r.state == "kernel.fault.minor") >= 20 * 256
 
 
 def test_with_causes_and_events_the_rows_are_the_same(compile_c: Compile) -> None:
@@ -181,8 +204,8 @@ def test_interrupts_that_meet_handlers_after_the_last_snapshot_are_not_in_the_ro
 # ---- who woke whom ----
 
 
-def test_two_processes_wake_each_other(compile_c: Compile) -> None:
-    recorded = record(compile_c("ping_pong"))
+def test_two_processes_wake_each_other(together: Together) -> None:
+    recorded = together["ping_pong"]
     pong = next(seen.thread for seen in recorded.threads.values() if seen.name == "pong")
     ping = next(number for number in recorded.threads if number != pong)
     for thread, other in ((ping, pong), (pong, ping)):
@@ -193,8 +216,8 @@ def test_two_processes_wake_each_other(compile_c: Compile) -> None:
         assert all(r.waker in (other, -1) and r.waker_tid == 0 and r.waker_state is None for r in ended)
 
 
-def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is_done(compile_c: Compile) -> None:
-    recorded = record(compile_c("exits"))
+def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is_done(together: Together) -> None:
+    recorded = together["exits"]
     parent = next(
         n for n, seen in recorded.threads.items() if seen.tid == min(t.tid for t in recorded.threads.values())
     )
@@ -206,8 +229,8 @@ def test_who_waits_for_a_child_is_woken_by_it_though_it_may_be_gone_when_that_is
         assert r.waker == -1 or recorded.threads[r.waker].start < r.time + r.duration
 
 
-def test_threads_that_hand_over_by_futex(compile_c: Compile) -> None:
-    recorded = record(compile_c("hand_over"))
+def test_threads_that_hand_over_by_futex(together: Together) -> None:
+    recorded = together["hand_over"]
     first, second = recorded.threads
     for thread, other in ((first, second), (second, first)):
         ended = waits(recorded, "wait.futex", thread)
@@ -217,9 +240,8 @@ def test_threads_that_hand_over_by_futex(compile_c: Compile) -> None:
         assert {r.waker for r in ended} <= {other, -1}
 
 
-def test_a_timer_wakes_who_sleeps() -> None:
-    recorded = record(*python("import time\nfor _ in range(20): time.sleep(.002)"))
-    ended = waits(recorded, "wait.sleep")
+def test_a_timer_wakes_who_sleeps(together: Together) -> None:
+    ended = waits(together["sleeps"], "wait.sleep")
     assert 0 < len(ended) <= 20, "a timer that has run out before the thread has left leaves nothing to wait for"
     assert all(r.waker == -1 and r.waker_tid == 0 for r in ended)
     shown = [

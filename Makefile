@@ -23,6 +23,8 @@ TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
 C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
 PYTEST := python -m pytest
 WORKERS ?= auto
+# The tests of a file run in one process: what is made for a file is made once. The last files are short ones.
+BESIDE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.
 PARSERS := tests/binary tests/trace tests/recording tests/buffers tests/fuzz tests/regions/test_blocks.py tests/views/test_exports.py \
 	$(addprefix tests/linux/test_,cells.py cgroups.py maps.py proc.py procfs_limits.py processors.py status.py transitions.py)
@@ -37,12 +39,12 @@ demo: $(VENV)/$(if $(wildcard $(VENV)/test)$(filter test lint,$(MAKECMDGOALS)),t
 # Before every push: everything but what is exhaustive by nature, with few examples of each property (tests/effort.py).
 # Tests that change what the whole machine shares run after the others (tests/levels.py).
 test: lint
-	@HEADWAY_TESTS=some $(BIN)/$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not alone and not exhaustive"
+	@HEADWAY_TESTS=some $(BIN)/$(PYTEST) $(BESIDE) -m "not alone and not exhaustive"
 	@HEADWAY_TESTS=some $(BIN)/$(PYTEST) -m "alone and not exhaustive"
 
 # What lands: all tests, with all examples.
 test-all: types $(if $(shell command -v java),$(ALL)/spark)
-	@$(ALL_BIN)/$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not alone"
+	@$(ALL_BIN)/$(PYTEST) $(BESIDE) -m "not alone"
 	@$(ALL_BIN)/$(PYTEST) -m alone
 
 # No test depends on how busy the machine is.

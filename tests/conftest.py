@@ -78,21 +78,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def keep_together(item: pytest.Item) -> None:
-    """Let tests that share what takes long run in one process, which makes it once: what is made for their module."""
-    fixtures: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
-    shared = any(found[-1].scope == "module" and found[-1].baseid.endswith(".py") for found in fixtures.values())
-    if shared and not any(item.iter_markers("xdist_group")):
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test gets its level; tests marked ``root`` need the privileges of the eBPF source."""
     for item in items:
         mark_level(item)
         settle_property(item)
-        keep_together(item)
     if may_use_bpf() and os.path.exists("/sys/kernel/btf/vmlinux"):
         return
     skip = pytest.mark.skip(reason="needs root (CAP_BPF and CAP_PERFMON) and a kernel with BTF")

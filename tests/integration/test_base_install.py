@@ -22,7 +22,6 @@ from headway.extras import EXTRAS
 
 pytestmark = [
     pytest.mark.exhaustive,  # tests/test_extras.py hides the packages of extras instead
-    pytest.mark.xdist_group("base_install"),  # one environment is made for all of them
 ]
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

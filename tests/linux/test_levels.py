@@ -156,7 +156,6 @@ def waiting() -> Ledger:
     return measure(*script("each_wait"), options=SWITCHES)[0]
 
 
-@pytest.mark.xdist_group("each_wait")
 @needs_root
 @pytest.mark.parametrize("reason", WAITS)
 def test_a_wait_has_its_reason_without_handlers_of_calls(waiting: Ledger, reason: str) -> None:

@@ -141,7 +141,6 @@ def examples(compile_c: Compile) -> Ledger:
     return measure(compile_c("scripts_of_calls"), *scripts, options=PATIENT)[0]
 
 
-@pytest.mark.xdist_group("neutral_calls")
 @pytest.mark.parametrize("example", range(len(EXAMPLES)), ids=[script for script, _, _ in EXAMPLES])
 def test_examples_of_the_rule(examples: Ledger, example: int) -> None:
     """A thread that is interrupted, or whose sleep is over at once, may have other counts: not each of them is."""

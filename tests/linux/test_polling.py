@@ -56,7 +56,6 @@ def in_vain(compile_c: Compile) -> tuple[Ledger, dict[str, str]]:
     return ledger, dict(zip(STATES, said, strict=True))
 
 
-@pytest.mark.xdist_group("in_vain")
 @pytest.mark.parametrize("how", STATES)
 def test_asking_in_vain_is_polling_and_each_time_is_counted(in_vain: tuple[Ledger, dict[str, str]], how: str) -> None:
     ledger, ended = in_vain

@@ -129,7 +129,6 @@ def test_a_buffer_has_room_for_what_was_asked_and_is_a_power_of_two_of_pages(siz
     assert pages == 1 or pages // 2 * PAGE < size
 
 
-@pytest.mark.xdist_group("tree")
 def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(of_tree: Profile) -> None:
     found = of_tree
     user = stacks(found, "user")
@@ -145,7 +144,6 @@ def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(of
     assert all("main" in stack or stack[0].startswith("[cut off") for stack in joined)
 
 
-@pytest.mark.xdist_group("tree")
 def test_frames_know_their_file_line_and_module(build: Build, of_tree: Profile) -> None:
     program, found = build("tree"), of_tree
     spin = next(frame for frame in found.frames if frame.function == "spin")
@@ -165,7 +163,6 @@ def test_a_program_without_frame_pointers_is_named_and_its_stacks_say_so(build: 
     assert any("tree_bare" in note and "-fno-omit-frame-pointer" in note for note in found.notes)
 
 
-@pytest.mark.xdist_group("tree")
 def test_a_program_with_frame_pointers_is_not_accused(of_tree: Profile) -> None:
     found = of_tree
     user = stacks(found, "user")

@@ -330,7 +330,6 @@ def test_what_could_not_be_looked_at_is_said(monkeypatch: pytest.MonkeyPatch) ->
 KNOWN = pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="knows x86-64 and arm64")
 
 
-@pytest.mark.xdist_group("spinning")
 @KNOWN
 @pytest.mark.root
 @pytest.mark.kernel
@@ -352,7 +351,6 @@ def test_threads_that_spin_are_found_without_a_mark(programs: Path) -> None:
         assert any(state == SPINNING and found.ledger.threads[of] == thread for of, state, _, _, _ in found.rows())
 
 
-@pytest.mark.xdist_group("spinning")
 @KNOWN
 @pytest.mark.root
 @pytest.mark.kernel
@@ -382,7 +380,6 @@ def measured(*command: str | Path, interval: float | None = None) -> tuple[list[
         return [*each, last.ledger], said.read()
 
 
-@pytest.mark.xdist_group("spinning")
 @KNOWN
 @pytest.mark.root
 @pytest.mark.kernel
@@ -406,7 +403,6 @@ def test_spinning_is_found_while_threads_are_measured(interval: float | None, pr
             assert indices.quality["epi"] is not Quality.EXACT
 
 
-@pytest.mark.xdist_group("spinning")
 @KNOWN
 @pytest.mark.root
 @pytest.mark.kernel
@@ -416,7 +412,6 @@ def test_programs_that_compute_do_not_spin_while_they_are_measured(programs: Pat
     assert all(SPINNING not in thread.states for thread in found[-1].threads)
 
 
-@pytest.mark.xdist_group("spinning")
 @KNOWN
 @pytest.mark.root
 @pytest.mark.kernel

@@ -36,7 +36,7 @@ CYCLES = 40_000
 SEEDS = 5 if FEW else 200 if WHOLE else 20
 COMPILER, VERSION = "riscv64-unknown-elf-gcc", "12.2.0"
 
-pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.exhaustive]
 
 
 def elf(name: str) -> bytes:

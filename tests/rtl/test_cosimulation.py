@@ -25,7 +25,7 @@ from headway.rtl.names import Counter
 CYCLES = 100_000 if WHOLE else 20_000 if FEW else 40_000
 MACHINES = 40 if WHOLE else 5 if FEW else 15
 
-pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.exhaustive]
 
 
 @pytest.mark.parametrize("shape", SHAPES[:1] if FEW else SHAPES, ids=str)

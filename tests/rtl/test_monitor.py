@@ -37,7 +37,7 @@ Figures = tuple[int, int, int]
 CYCLES = 100_000 if WHOLE else 25_000
 MACHINES = 5 if FEW else 40 if WHOLE else 15
 
-pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.exhaustive]
 
 
 def count(cycles: Iterable[Cycle], states: int, step: int = 1) -> Sums:

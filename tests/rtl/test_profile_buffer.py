@@ -30,7 +30,7 @@ BASE = 0x8000_1000
 CYCLES = 1_000_000 if WHOLE else 100_000
 MACHINES = 5 if FEW else 200 if WHOLE else 40
 
-pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.exhaustive]
 Step = tuple[str, int]
 """What happens in a cycle, and a value: of a write, or bit 0 an instruction is retired, bit 1 a branch is taken."""
 

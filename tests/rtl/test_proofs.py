@@ -16,7 +16,7 @@ from tests.rtl.whole import WHOLE
 from headway.rtl import thread
 from headway.rtl.proofs import PROPERTIES, prove
 
-pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.xdist_group("rtl"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.exhaustive]
 
 WIDTH = 64 if WHOLE else 40
 """Bits of the counters. A correction has 32, and a narrow counter could not be ahead by one."""

@@ -19,7 +19,7 @@ from headway.rtl.progress import ProgressUnit
 from headway.rtl.synthesis import Cost, highest_clock, synthesise
 from headway.rtl.tools import TimeLimitError, to_verilog, yosys
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("rtl"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.exhaustive]
 
 
 def test_a_bank_of_counters_is_placed_and_has_a_clock(tmp_path: Path) -> None:

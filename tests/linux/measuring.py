@@ -158,8 +158,8 @@ def one_after_the_other(programs: Iterable[Sequence[str | Path]], folder: Path) 
 
 def apart(ledger: Ledger, pids: Iterable[int]) -> list[Ledger]:
     """The parts of a ledger of programs that ran one after the other: each has what its process began, too."""
-    begins = {t.pid: t.birth for t in ledger.threads if t.tid == t.pid}
-    starts = [*(begins[pid] for pid in pids), ledger.window.end]
+    begins = (min(t.birth for t in ledger.threads if t.pid == pid) for pid in pids)
+    starts = [*begins, ledger.window.end]
     return [
         replace(ledger, threads=tuple(t for t in ledger.threads if start <= t.birth < end))
         for start, end in itertools.pairwise(starts)

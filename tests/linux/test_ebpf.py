@@ -23,12 +23,14 @@ from headway.model import Kind
 from headway.session.measure import observe
 
 from .measuring import (
+    Together,
     after_running,
     check,
     count_of,
     disturbed,
     measure,
     measure_intervals,
+    measure_together,
     only,
     python,
     time_in,
@@ -38,9 +40,30 @@ from .measuring import (
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
-def test_every_system_call_is_counted(compile_c: Compile) -> None:
-    program = compile_c("getppid")
-    ledger, _ = measure(program, "123457")
+NUMBER = 2000 if FEW else 20_000
+"""Of threads."""
+
+
+@pytest.fixture(scope="module")
+def together(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> Together:
+    folder = next(p for p in (Path("/var/tmp"), tmp_path_factory.getbasetemp()) if os.access(p, os.W_OK))
+    programs: dict[str, list[str | Path]] = {
+        "getppid": [compile_c("getppid"), "123457"],
+        "sleep": ["sleep", "0.3"],
+        "waits": [*python(WAITS)],
+        "disk": [*python(DISK.format(folder=str(folder)))],
+        "stop_itself": [*script("stop_itself")],
+        "shell": ["sh", "-c", "/bin/true; /bin/true; (exec /bin/true); :"],
+        "threads": [compile_c("threads"), str(NUMBER)],
+        "clock": [compile_c("clock"), "100"],
+        "interrupts": [*python("import time\nwhile time.thread_time()<.1: pass")],
+        **{name: [compile_c(name)] for name in ("exec_by_thread", "faults", "segv")},
+    }
+    return measure_together(programs)
+
+
+def test_every_system_call_is_counted(together: Together) -> None:
+    ledger, _ = together["getppid"]
     assert only(ledger).states["kernel.getppid"].count == 123457
 
 
@@ -68,8 +91,8 @@ def test_a_command_that_is_not_there_is_127_one_that_is_no_program_126(tmp_path:
     assert text.value.exit_status == 126
 
 
-def test_sleeping_is_waiting_for_sleep() -> None:
-    thread = only(measure("sleep", "0.3")[0])
+def test_sleeping_is_waiting_for_sleep(together: Together) -> None:
+    thread = only(together["sleep"][0])
     assert thread.states["wait.sleep"].count == 1
     assert thread.span - time_in(thread, "user") >= 300_000_000, "it does nothing else so long"
     assert thread.states["wait.sleep"].time > 0
@@ -109,8 +132,8 @@ fcntl.flock(file, fcntl.LOCK_EX)
 """
 
 
-def test_the_reason_for_waiting_is_named() -> None:
-    ledger, _ = measure(*python(WAITS))
+def test_the_reason_for_waiting_is_named(together: Together) -> None:
+    ledger, _ = together["waits"]
     first = min(ledger.threads, key=lambda thread: thread.birth)
     for state in ("pipe", "child", "poll", "epoll", "signal", "net", "futex", "flock"):
         assert first.states[f"wait.{state}"].time > 0
@@ -118,25 +141,28 @@ def test_the_reason_for_waiting_is_named() -> None:
     assert count_of(first, "wait.net") == 2, "recv and read"
 
 
-def test_waiting_for_the_disk(tmp_path: Path) -> None:
-    folder = next((p for p in (Path("/var/tmp"), tmp_path) if os.access(p, os.W_OK)), tmp_path)
-    code = (
-        f"import os,tempfile\nfd,_=tempfile.mkstemp(dir={str(folder)!r}); os.unlink(_)\n"
-        "for i in range(5): os.write(fd, b'x'*65536); os.fsync(fd)"
-    )
-    thread = only(measure(*python(code))[0])
+DISK = """
+import os, tempfile
+fd, name = tempfile.mkstemp(dir={folder!r})
+os.unlink(name)
+for i in range(5): os.write(fd, b"x" * 65536); os.fsync(fd)
+"""
+
+
+def test_waiting_for_the_disk(together: Together) -> None:
+    thread = only(together["disk"][0])
     if "wait.disk" not in thread.states:
-        pytest.skip(f"{folder} is on no disk that makes a writer wait")
+        pytest.skip("temporary files are on no disk that makes a writer wait")
     assert thread.states["wait.disk"].count
 
 
-def test_a_stopped_process_is_stopped() -> None:
-    ledger, _ = measure(*script("stop_itself"))
+def test_a_stopped_process_is_stopped(together: Together) -> None:
+    ledger, _ = together["stop_itself"]
     assert max(t.states["stopped"].time for t in ledger.threads if "stopped" in t.states) > 0
 
 
-def test_forks_are_followed_and_vfork_waits_for_its_child() -> None:
-    ledger, _ = measure("sh", "-c", "/bin/true; /bin/true; (exec /bin/true); :")
+def test_forks_are_followed_and_vfork_waits_for_its_child(together: Together) -> None:
+    ledger, _ = together["shell"]
     assert sorted(t.name for t in ledger.threads) == ["sh", "true", "true", "true"]
     assert all(t.end is not None for t in ledger.threads)
 
@@ -146,12 +172,11 @@ def test_forks_are_not_followed_if_not_wanted() -> None:
     assert [t.name for t in ledger.threads] == ["sh"]
 
 
-def test_threads_that_exit_keep_their_totals(compile_c: Compile) -> None:
-    number = 2000 if FEW else 20_000
-    ledger, _ = measure(compile_c("threads"), str(number))
-    assert len(ledger.threads) == number + 1
+def test_threads_that_exit_keep_their_totals(together: Together) -> None:
+    ledger, _ = together["threads"]
+    assert len(ledger.threads) == NUMBER + 1
     assert all(t.end is not None for t in ledger.threads)
-    assert len({t.key for t in ledger.threads}) == number + 1
+    assert len({t.key for t in ledger.threads}) == NUMBER + 1
 
 
 def test_the_records_of_threads_that_have_ended_are_used_again() -> None:
@@ -171,8 +196,8 @@ def test_the_records_of_threads_that_have_ended_are_used_again() -> None:
     assert len({t.key for t in ledger.threads}) == 101
 
 
-def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("exec_by_thread"))
+def test_a_thread_of_many_that_executes_a_program_becomes_the_leader(together: Together) -> None:
+    ledger, _ = together["exec_by_thread"]
     sleeper = only(ledger, "sleep")
     assert sleeper.tid == sleeper.pid
     assert sleeper.states["wait.sleep"].time > 0
@@ -319,9 +344,9 @@ def test_only_the_processors_chosen_are_measured() -> None:
     assert [p.cpu for p in ledger.processors] == [cpus[0]]
 
 
-def test_user_time_is_what_the_programs_clock_says_less_what_disturbed_it(compile_c: Compile) -> None:
+def test_user_time_is_what_the_programs_clock_says_less_what_disturbed_it(together: Together) -> None:
     """And all of its processor time is within what passed; benchmarks/accuracy.py compares it with the kernel's."""
-    ledger, (said,) = measure(compile_c("clock"), "100")
+    ledger, (said,) = together["clock"]
     thread = only(ledger)
     assert time_in(thread, "user") >= int(said) - disturbed(thread)
     rpi = ledger.indices(thread).rpi
@@ -341,21 +366,20 @@ def test_intervals_add_up_to_the_whole() -> None:
         assert thread.span == thread.end - thread.birth
 
 
-def test_interrupts_are_not_the_programs_own_time() -> None:
-    code = "import time\nwhile time.thread_time()<.1: pass"
-    thread = only(measure(*python(code))[0])
+def test_interrupts_are_not_the_programs_own_time(together: Together) -> None:
+    thread = only(together["interrupts"][0])
     assert any(state.startswith("irq.") for state in thread.states)
 
 
-def test_page_faults_are_kernel_time_and_counted(compile_c: Compile) -> None:
-    thread = only(measure(compile_c("faults"))[0])
+def test_page_faults_are_kernel_time_and_counted(together: Together) -> None:
+    thread = only(together["faults"][0])
     # How many pages of programs and libraries are mapped at once, or are still to be read, the page cache decides.
     assert 20_000 <= count_of(thread, "kernel.fault.minor") < 2 * 20_000
     assert count_of(thread, "kernel.fault.major") < 20_000
 
 
-def test_a_fault_that_ends_in_a_signal_does_not_swallow_what_follows(compile_c: Compile) -> None:
-    ledger, (took,) = measure(compile_c("segv"))
+def test_a_fault_that_ends_in_a_signal_does_not_swallow_what_follows(together: Together) -> None:
+    ledger, (took,) = together["segv"]
     thread = only(ledger)
     assert count_of(thread, "kernel.fault") == 1, "it is neither minor nor major"
     assert time_in(thread, "kernel.fault") <= thread.span - int(took), "the loop after it is no part of it"

@@ -18,13 +18,23 @@ from headway.linux.sources.ebpf import causes as naming
 from headway.linux.sources.ebpf import programs
 from headway.model import Behind, Cause, Thread
 
-from .measuring import measure, measure_intervals, only, python, say_when_looked, until_asleep
+from .measuring import (
+    Together,
+    measure,
+    measure_intervals,
+    measure_together,
+    only,
+    python,
+    say_when_looked,
+    until_asleep,
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 
 WHY = MeasureOptions(why=True)
 NO_ROOM = "causes_without_room"
+PROCESSORS = sorted(os.sched_getaffinity(0))
 
 
 @pytest.fixture(autouse=True)
@@ -33,12 +43,25 @@ def _named_before_they_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     say_when_looked(monkeypatch, tmp_path, CauseReader, "look")
 
 
+@pytest.fixture(scope="module")
+def together(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> Together:
+    programs: dict[str, list[str | Path]] = {
+        "reads": [*python(READS)],
+        **{name: [compile_c(name)] for name in ("why_mutex", "why_cond", "why_sleep")},
+    }
+    if len(PROCESSORS) > 1:
+        programs["two_processors"] = [*script("two_processors", *map(str, PROCESSORS[:2]))]
+    with pytest.MonkeyPatch.context() as patch:
+        say_when_looked(patch, tmp_path_factory.mktemp("together"), CauseReader, "look")
+        return measure_together(programs, options=WHY)
+
+
 def behind(thread: Thread, state: str, kind: Behind) -> dict[str, Cause]:
     return {cause.name: cause for cause in thread.causes if cause.state == state and cause.behind is kind}
 
 
-def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("why_mutex"), options=WHY)
+def test_a_mutex_is_named_by_its_symbol_and_the_wait_ended_by_who_held_it(together: Together) -> None:
+    ledger, _ = together["why_mutex"]
     waiter, holder = only(ledger, "waiter"), only(ledger, "holder")
     waited = waiter.states["wait.futex"]
     objects, wakers = behind(waiter, "wait.futex", Behind.OBJECT), behind(waiter, "wait.futex", Behind.WAKER)
@@ -67,8 +90,8 @@ def test_what_a_thread_waits_for_in_vain_is_named_though_the_wait_never_ends(com
             assert not [c for c in thread.causes if c.behind is Behind.WAKER]
 
 
-def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("why_cond"), options=WHY)
+def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(together: Together) -> None:
+    ledger, _ = together["why_cond"]
     waited = only(ledger, "waiter").states["wait.futex"]
     objects = behind(only(ledger, "waiter"), "wait.futex", Behind.OBJECT)
     assert "why_cond: cond" in objects
@@ -102,8 +125,8 @@ child(lambda: os.write(counter, bytes([1, *[0] * 7]))); os.read(counter, 8)
 """
 
 
-def test_what_is_read_from_is_named_and_who_wrote_to_it() -> None:
-    ledger, _ = measure(*python(READS), options=WHY)
+def test_what_is_read_from_is_named_and_who_wrote_to_it(together: Together) -> None:
+    ledger, _ = together["reads"]
     reader, *writers = sorted(ledger.threads, key=lambda t: t.birth)
     waits = {"pipe": "pipe:[", "net": "socket:[", "epoll": "[eventpoll]", "file": "[eventfd]"}
     for (state, begins), writer in zip(waits.items(), writers, strict=True):
@@ -113,10 +136,9 @@ def test_what_is_read_from_is_named_and_who_wrote_to_it() -> None:
         assert sum(cause.time for cause in objects.values()) == reader.states[f"wait.{state}"].time
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_there() -> None:
-    here, there = sorted(os.sched_getaffinity(0))[:2]
-    ledger, _ = measure(*script("two_processors", str(here), str(there)), options=WHY)
+@pytest.mark.skipif(len(PROCESSORS) < 2, reason="needs two processors")
+def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_there(together: Together) -> None:
+    ledger, _ = together["two_processors"]
     one, other = sorted(ledger.threads, key=lambda t: t.birth)
     for reader, writer in ((one, other), (other, one)):
         wakers = [c for c in reader.causes if c.state == "wait.pipe" and c.behind is Behind.WAKER]
@@ -124,10 +146,9 @@ def test_a_waker_on_another_processor_is_named_whoever_completes_the_wake_up_the
         assert sum(cause.time for cause in wakers) == reader.states["wait.pipe"].time
 
 
-def test_a_sleep_is_ended_by_the_timers_interrupt(compile_c: Compile) -> None:
+def test_a_sleep_is_ended_by_the_timers_interrupt(together: Together) -> None:
     """But for one that comes while a processor runs what the kernel does not show."""
-    program = compile_c("why_sleep")
-    ledger, _ = measure(program, options=WHY)
+    ledger, _ = together["why_sleep"]
     (thread,) = ledger.threads
     wakers = behind(thread, "wait.sleep", Behind.WAKER)
     assert set(wakers) <= {"irq.timer", "softirq.hrtimer", "softirq.timer"}

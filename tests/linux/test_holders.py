@@ -80,7 +80,7 @@ def held_by_rows(recorded: Recorded, number: int) -> Counter[str | int]:
     return +found
 
 
-@pytest.mark.parametrize("program", ["why_busy", "why_naps"])
+@pytest.mark.parametrize("program", ["why_busy", *exhaustive("why_naps")])
 def test_each_holder_is_charged_with_what_the_rows_say_that_it_had(compile_c: Compile, program: str) -> None:
     recorded = record(compile_c(program), options=WHY)
     assert_all_held(recorded.ledger)
@@ -106,7 +106,7 @@ def test_of_a_thread_that_stays_on_one_processor_it_is_known_who_had_it_be_it_no
 
 @pytest.mark.parametrize(
     "program",
-    ["why_mutex", "why_busy", *exhaustive("why_cond", "why_naps")],
+    ["why_busy", *exhaustive("why_mutex", "why_cond", "why_naps")],
 )
 def test_the_holders_have_all_of_the_time_ready_in_intervals_too(compile_c: Compile, program: str) -> None:
     whole, intervals = measure_intervals(0.05, compile_c(program), options=WHY)

@@ -16,7 +16,7 @@ from tests.effort import FEW
 from headway.linux.options import Selection
 from headway.model import Ledger, Thread
 
-from .measuring import count_of, measure, only, python, time_in
+from .measuring import Together, count_of, measure, measure_together, only, python, time_in
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -106,18 +106,26 @@ def test_a_call_that_a_tracer_stops_twice_is_the_kernels(ways: Ways) -> None:
     assert time_in(thread, "user") < time_in(thread, "kernel.")
 
 
-def test_a_wait_before_a_call_has_the_calls_name(compile_c: Compile) -> None:
+STOPPED = "sleep", "poll", "futex"
+
+
+@pytest.fixture(scope="module")
+def waits(compile_c: Compile) -> Together:
+    return measure_together({how: [compile_c("waits_around_calls"), how] for how in ("notified", *STOPPED)})
+
+
+def test_a_wait_before_a_call_has_the_calls_name(waits: Together) -> None:
     """A filter asks another process, which takes its time (seccomp_unotify(2))."""
-    ledger, (calls, pause_us) = measure(compile_c("waits_around_calls"), "notified")
+    ledger, (calls, pause_us) = waits["notified"]
     thread = only(ledger, "asking")
     assert time_in(thread, "wait.mkdirat") >= int(calls) * int(pause_us) * 1000
     assert time_in(thread, "wait.other") == 0
     assert "filters of system calls" in ledger.reasons["seccomp"]
 
 
-@pytest.mark.parametrize("call", ["sleep", "poll", "futex"])
-def test_a_wait_that_was_stopped_goes_on_under_its_name(compile_c: Compile, call: str) -> None:
-    ledger, _ = measure(compile_c("waits_around_calls"), call)
+@pytest.mark.parametrize("call", STOPPED)
+def test_a_wait_that_was_stopped_goes_on_under_its_name(waits: Together, call: str) -> None:
+    ledger, _ = waits[call]
     thread = only(ledger, "stopped")
     assert count_of(thread, "stopped") == 1
     assert count_of(thread, f"wait.{call}") == 2

@@ -92,15 +92,29 @@ static void wait_in(const char *call)
 	_exit(0);
 }
 
+// Until it waits: after its name, /proc/PID/stat has the state of the process.
+static void until_asleep(pid_t pid)
+{
+	char path[32], text[256] = "";
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	for (;; usleep(1000)) {
+		FILE *file = fopen(path, "r");
+		if (!file) return;
+		char *end = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+		fclose(file);
+		if (end && end[2] == 'S') return;
+	}
+}
+
 int main(int count, char **words)
 {
 	if (count < 2) return 2;
 	if (!strcmp(words[1], "notified")) return notified();
 	pid_t pid = fork();
 	if (!pid) wait_in(words[1]);
-	usleep(WAIT_MS * 1000 / 3);
+	until_asleep(pid);
 	kill(pid, SIGSTOP);
-	usleep(PAUSE_US);
+	waitpid(pid, NULL, WUNTRACED);
 	kill(pid, SIGCONT);
 	waitpid(pid, NULL, 0);
 	return 0;

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tests.compiling import script
+from tests.effort import exhaustive
 
 import headway
 from headway.commands import _COMMANDS
@@ -305,8 +306,11 @@ LONG = ("doctor", "demo", "decode")
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(words, marks=[pytest.mark.exhaustive] if {*words} & {*LONG} else [])
-        for words in (*([name, *rest] for name, rest in BASE.items()), *MORE_OF_BASE)
+        *(
+            pytest.param(words, marks=[pytest.mark.exhaustive] if {*words} & {*LONG} else [])
+            for words in ([name, *rest] for name, rest in BASE.items())
+        ),
+        *exhaustive(*MORE_OF_BASE),
     ],
     ids=lambda arguments: " ".join(Path(word).name for word in arguments),
 )

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -24,12 +26,14 @@ from headway.model import Frame, Profile, is_exact, violations
 from headway.session.measure import observe
 
 from .attached import until_it_has_worked
+from .measuring import apart, one_after_the_other
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
 Build = Callable[..., Path]
 WITH = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-fno-optimize-sibling-calls")
 WITHOUT = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls")
+X86_64 = os.uname().machine == "x86_64"
 NOINLINE = "__attribute__((noinline, noclone))"
 
 
@@ -51,10 +55,36 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     return make
 
 
+@dataclass(frozen=True)
+class Together:
+    """One profile of programs that ran one after the other."""
+
+    whole: Profile
+    threads: dict[str, frozenset[int]]
+    """The numbers of each program's threads."""
+
+    def rows(self, program: str) -> list[tuple[int, str, int, int, tuple[int, ...]]]:
+        return [row for row in self.whole.rows() if row[0] in self.threads[program]]
+
+
 @pytest.fixture(scope="module")
-def of_tree(build: Build) -> Profile:
-    """Of a program whose functions all have frame pointers."""
-    return profile(build("tree"))
+def together(build: Build) -> Together:
+    programs: dict[str, list[str | Path]] = {
+        "tree": [build("tree")],
+        "tree_bare": [build("tree", WITHOUT, "tree_bare")],
+        "deep": [build("tree"), "1000"],
+        "polling": [build("polling")],
+    }
+    if X86_64:
+        programs["jit"] = [build("jit")]
+    with TemporaryDirectory() as folder:
+        pids = Path(folder, "pids")
+        with pids.open("wb") as file:
+            found = profile(*one_after_the_other(programs.values(), Path(folder)), stdout=file.fileno())
+        parts = apart(found.ledger, map(int, pids.read_text().split()))
+    numbers = {thread.key: number for number, thread in enumerate(found.ledger.threads)}
+    of_each = (frozenset(numbers[thread.key] for thread in part.threads) for part in parts)
+    return Together(found, dict(zip(programs, of_each, strict=True)))
 
 
 def profile(
@@ -62,6 +92,7 @@ def profile(
     selection: Selection | None = None,
     seconds: float | None = None,
     started: Callable[[object, str], None] | None = None,
+    stdout: int | None = None,
 ) -> Profile:
     """A profile whose ledger keeps the laws, and whose sums are the ledger's."""
     sources: list[ProfileSource] = []
@@ -78,7 +109,7 @@ def profile(
             start=start,
             seconds=seconds,
             started=started,
-            stdout=nowhere.fileno(),
+            stdout=nowhere.fileno() if stdout is None else stdout,
         )
     found = sources[0].profile()
     open_files = [Path(entry.path).resolve() for entry in os.scandir("/proc/self/fd")]
@@ -104,10 +135,12 @@ def check_sums(found: Profile) -> None:
     assert not +times
 
 
-def stacks(found: Profile, prefix: str) -> Counter[tuple[str, ...]]:
-    """Time by stack, outermost first, of the states that begin so."""
+def stacks(found: Profile, prefix: str, threads: Collection[int] | None = None) -> Counter[tuple[str, ...]]:
+    """Time by stack, outermost first, of the states that begin so; of these threads, or of all."""
     total: Counter[tuple[str, ...]] = Counter()
-    for _, state, weight, _, stack in found.rows():
+    for thread, state, weight, _, stack in found.rows():
+        if threads is not None and thread not in threads:
+            continue
         if state.startswith(prefix):
             total[tuple(found.frames[number].name for number in reversed(stack))] += weight
     return total
@@ -129,61 +162,59 @@ def test_a_buffer_has_room_for_what_was_asked_and_is_a_power_of_two_of_pages(siz
     assert pages == 1 or pages // 2 * PAGE < size
 
 
-def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(of_tree: Profile) -> None:
-    found = of_tree
-    user = stacks(found, "user")
+def test_samples_are_in_the_functions_that_ran_and_waits_in_those_that_waited(together: Together) -> None:
+    found, threads = together.whole, together.threads["tree"]
+    user = stacks(found, "user", threads)
     whole = sum(user.values())
     often, seldom = holds(user, "work", "often", "spin"), holds(user, "work", "seldom", "spin")
     assert 0 < seldom < often, "a third as much"
     assert often + seldom <= whole
-    slept = stacks(found, "wait.sleep")
+    slept = stacks(found, "wait.sleep", threads)
     assert holds(slept, "work") == sum(slept.values())
-    joined = stacks(found, "wait.futex")
+    joined = stacks(found, "wait.futex", threads)
     assert holds(joined, "work") == 0
     # The C library may be built without frame pointers: then main is missing, and that is said.
     assert all("main" in stack or stack[0].startswith("[cut off") for stack in joined)
 
 
-def test_frames_know_their_file_line_and_module(build: Build, of_tree: Profile) -> None:
-    program, found = build("tree"), of_tree
-    spin = next(frame for frame in found.frames if frame.function == "spin")
+def test_frames_know_their_file_line_and_module(build: Build, together: Together) -> None:
+    program, found = build("tree"), together.whole
+    spin = next(frame for frame in found.frames if frame.function == "spin" and frame.module == str(program))
     assert spin.file == "tree.c"
     lines = (PROGRAMS / "tree.c").read_text().splitlines()
     assert spin.line is not None
     assert "void spin(" in lines[spin.line - 1]
-    assert spin.module == str(program)
     assert any(frame.kind == "kernel" and frame.function == "schedule" for frame in found.frames)
 
 
-def test_a_program_without_frame_pointers_is_named_and_its_stacks_say_so(build: Build) -> None:
-    found = profile(build("tree", WITHOUT, "tree_bare"))
-    user = stacks(found, "user")
+def test_a_program_without_frame_pointers_is_named_and_its_stacks_say_so(together: Together) -> None:
+    found = together.whole
+    user = stacks(found, "user", together.threads["tree_bare"])
     marked = sum(time for stack, time in user.items() if any("[skipped" in n or "[cut off" in n for n in stack))
     assert marked > 0
     assert any("tree_bare" in note and "-fno-omit-frame-pointer" in note for note in found.notes)
 
 
-def test_a_program_with_frame_pointers_is_not_accused(of_tree: Profile) -> None:
-    found = of_tree
-    user = stacks(found, "user")
+def test_a_program_with_frame_pointers_is_not_accused(together: Together) -> None:
+    found = together.whole
+    user = stacks(found, "user", together.threads["tree"])
     marked = [stack for stack in user if any("[skipped" in n or "[cut off" in n for n in stack)]
     assert not any("spin" in stack for stack in marked), "only code of the C library's may lack them"
     assert not any("tree (" in note for note in found.notes)
 
 
-def test_a_stack_that_is_deeper_than_the_kernel_looks_is_cut_off_and_says_so(build: Build) -> None:
-    found = profile(build("tree"), "1000")
-    user = stacks(found, "user")
+def test_a_stack_that_is_deeper_than_the_kernel_looks_is_cut_off_and_says_so(together: Together) -> None:
+    user = stacks(together.whole, "user", together.threads["deep"])
     cut = {stack: time for stack, time in user.items() if stack and stack[0].startswith("[cut off: deeper than")}
     assert cut
     assert all(stack.count("deep") > 50 for stack in cut)
 
 
-def test_polling_has_its_samples_also_those_between_the_checks(build: Build) -> None:
-    found = profile(build("polling"))
+def test_polling_has_its_samples_also_those_between_the_checks(together: Together) -> None:
+    found = together.whole
     between = sum(
         weight
-        for _, state, weight, _, stack in found.rows()
+        for _, state, weight, _, stack in together.rows("polling")
         if state.startswith("poll.") and stack and found.frames[stack[0]].kind == "user"
     )
     assert between > 0
@@ -240,12 +271,12 @@ def test_a_kernel_that_hides_its_symbols_is_said(build: Build, tmp_path: Path) -
     assert any("kernel.kptr_restrict" in note for note in hidden.describe(Counter({0: 1})))
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="needs x86-64: the program makes code for it")
-def test_code_made_at_run_time_is_named_by_its_perf_map(build: Build) -> None:
-    found = profile(build("jit"))
-    (tid,) = {thread.tid for thread in found.ledger.threads}
+@pytest.mark.skipif(not X86_64, reason="needs x86-64: the program makes code for it")
+def test_code_made_at_run_time_is_named_by_its_perf_map(together: Together) -> None:
+    found, threads = together.whole, together.threads["jit"]
+    (tid,) = (found.ledger.threads[number].tid for number in threads)
     Path(f"/tmp/perf-{tid}.map").unlink()
-    user = stacks(found, "user")
+    user = stacks(found, "user", threads)
     assert holds(user, "main", "hot_loop") > 0
     frame = next(frame for frame in found.frames if frame.function == "hot_loop")
     assert (frame.kind, frame.file) == ("python", "app.py")

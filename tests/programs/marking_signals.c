@@ -13,8 +13,9 @@ static void handler(int number) {
     headway_clear_noneffective();
     least += c - b; most += headway_now_() - a; signals++;
 }
-int main(void) {
-    uint64_t wrong = 0;
+// marking_signals [N]: until there have been so many signals, and a hundred rounds for each.
+int main(int argc, char **argv) {
+    uint64_t wrong = 0, wanted = argc > 1 ? strtoull(argv[1], 0, 10) : 10000;
     headway_tag_t all = headway_tag("all"), x = headway_tag("x"), y = headway_tag("y");
     sig = headway_tag("signal"); sig2 = headway_tag("signal2");
     uint64_t rounds = 0, first, last;
@@ -25,7 +26,7 @@ int main(void) {
     headway_set_noneffective(all);
     struct itimerval every = {{0, 30}, {0, 30}}, never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &every, 0);
-    while (signals < 10000 || rounds < 1000000) {
+    while (signals < wanted || rounds < 100 * wanted) {
         headway_set_noneffective(x); wrong += !charged(x);
         headway_set_noneffective(y); wrong += !charged(y); headway_clear_noneffective();
         wrong += !charged(x); headway_clear_noneffective();

@@ -100,7 +100,7 @@ def test_a_region_is_charged_while_it_is_the_innermost(compile_marked: Compile) 
 
 def test_signals_that_mark_regions_in_the_midst_of_a_mark_leave_it_right(compile_marked: Compile) -> None:
     """What the regions got is no more than the time that passed: no handler's is charged twice."""
-    blocks, figures = run(compile_marked("marking_signals.c", flags=("-std=gnu11",)))
+    blocks, figures = run(compile_marked("marking_signals.c", flags=("-std=gnu11",)), "2000" if FEW else "10000")
     end = blocks["end"]
     assert (end.depth, end.open, end.errors) == (0, 0, 0)
     assert all(spent >= 0 for spent in end.times.values()), "every word is closed"
@@ -113,7 +113,7 @@ def test_signals_that_mark_regions_in_the_midst_of_a_mark_leave_it_right(compile
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="steps through instructions by the trap flag of x86")
-@pytest.mark.parametrize("optimise", ["-O0", "-O2"])
+@pytest.mark.parametrize("optimise", ["-O2", *exhaustive("-O0")])
 def test_a_signal_after_every_single_instruction_of_a_mark_leaves_it_right(
     compile_marked: Compile, optimise: str
 ) -> None:
@@ -194,7 +194,7 @@ def test_objects_that_begin_at_the_same_moment_agree_on_one_arena(compile_marked
     flags = ("-shared", "-fPIC")
     libraries = [str(compile_marked("first_object.c", flags=(*flags, f"-DCOPY={i}"))) for i in range(3)]
     program = compile_marked("first_together.c", flags=("-std=gnu11",))
-    for _ in range(20 if FEW else 200):
+    for _ in range(8 if FEW else 200):
         assert run(program, *libraries)[1] == {"same": 1}
 
 

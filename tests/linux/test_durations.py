@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.compiling import Compile, script
-from tests.effort import FEW
+from tests.effort import FEW, exhaustive
 
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
@@ -31,8 +31,10 @@ from headway.recording.durations import DurationsOfRows
 
 from .measuring import (
     PATIENT,
+    Together,
     measure,
     measure_intervals,
+    measure_together,
     only,
     python,
     rows_broken,
@@ -48,6 +50,21 @@ MS = 1_000_000
 FAULTS = {"kernel.fault", "kernel.fault.minor", "kernel.fault.major"}  # one may turn out to be another: docs/model.md
 SUMMED = ("irq", "softirq")  # of interrupts that one handler was late for, only the sum is known
 PIPES = ("sh", "-c", "for n in 1 2 3; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null")
+
+
+@pytest.fixture(scope="module")
+def together(compile_c: Compile) -> Together:
+    programs: dict[str, list[str | Path]] = {
+        "getppid": [compile_c("getppid"), "50000"],
+        "polling": [*python(POLLING)],
+        "regions": [*python(REGIONS)],
+    }
+    return measure_together(programs, options=MeasureOptions(durations=1, checks=PATIENT.checks))
+
+
+@pytest.fixture(scope="module")
+def in_eight_parts() -> Together:
+    return measure_together({"sleeps": python(SLEEPS), "pipes": PIPES}, options=MeasureOptions(durations=8))
 
 
 def of(thread: Thread, state: str) -> Durations:
@@ -78,8 +95,8 @@ def placed_all(ledger: Ledger, *but: str, merged: bool = False) -> None:
                 assert longest.time <= time_with_causes(thread.states, state) + stolen
 
 
-def test_every_occurrence_has_a_duration(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("getppid"), "50000", options=KEPT)
+def test_every_occurrence_has_a_duration(together: Together) -> None:
+    ledger, _ = together["getppid"]
     placed_all(ledger)
     thread = only(ledger)
     calls = of(thread, "kernel.getppid")
@@ -87,10 +104,15 @@ def test_every_occurrence_has_a_duration(compile_c: Compile) -> None:
     assert calls.at_most(0.5) is not None
 
 
-@pytest.mark.parametrize("parts", [8] if FEW else [1, 8])
-def test_sleeps_are_in_the_buckets_of_their_lengths(parts: int) -> None:
-    code = "import time\nfor n in range(20): time.sleep(0.004)\nfor n in range(3): time.sleep(0.04)"
-    ledger, _ = measure(*python(code), options=MeasureOptions(durations=parts))
+SLEEPS = "import time\nfor n in range(20): time.sleep(0.004)\nfor n in range(3): time.sleep(0.04)"
+
+
+@pytest.mark.parametrize("parts", [8, *exhaustive(1)])
+def test_sleeps_are_in_the_buckets_of_their_lengths(in_eight_parts: Together, parts: int) -> None:
+    if parts == 8:
+        ledger, _ = in_eight_parts["sleeps"]
+    else:
+        ledger, _ = measure(*python(SLEEPS), options=MeasureOptions(durations=parts))
     placed_all(ledger)
     sleeps = of(only(ledger), "wait.sleep")
     assert sleeps.placed == 23
@@ -107,8 +129,8 @@ def test_sleeps_are_in_the_buckets_of_their_lengths(parts: int) -> None:
     assert only(ledger).states.keys() & READY_PARTS.keys(), "ready is divided all the same"
 
 
-def test_durations_add_up_to_the_time_of_their_state() -> None:
-    ledger, _ = measure(*PIPES, options=MeasureOptions(durations=8))
+def test_durations_add_up_to_the_time_of_their_state(in_eight_parts: Together) -> None:
+    ledger, _ = in_eight_parts["pipes"]
     for thread in ledger.threads:
         assert thread.durations is not None
         for state, durations in thread.durations.items():
@@ -184,14 +206,18 @@ def test_a_wait_that_does_not_end_is_under_way(tmp_path: Path, monkeypatch: pyte
     assert any(wait.longest is not None and wait.longest.under_way for wait in waits)
 
 
-def test_polling_takes_back_what_it_turns_out_to_be() -> None:
-    code = (
-        "import os, time\nr, w = os.pipe(); os.set_blocking(r, False)\n"
-        "for _ in range(20_000):\n"
-        " try: os.read(r, 1)\n except BlockingIOError: pass\n"
-        "time.sleep(0.01)\n"
-    )
-    ledger, _ = measure(*python(code), options=MeasureOptions(durations=1, checks=PATIENT.checks))
+POLLING = """
+import os, time
+r, w = os.pipe(); os.set_blocking(r, False)
+for _ in range(20_000):
+    try: os.read(r, 1)
+    except BlockingIOError: pass
+time.sleep(0.01)
+"""
+
+
+def test_polling_takes_back_what_it_turns_out_to_be(together: Together) -> None:
+    ledger, _ = together["polling"]
     placed_all(ledger, "poll", "user", "kernel.read")
     polls = of(only(ledger), "poll.read.pipe")
     assert 20_000 - rows_broken(only(ledger)) <= polls.placed + polls.unplaced <= 20_000
@@ -250,14 +276,16 @@ def test_there_is_room_only_for_so_many_and_what_has_none_is_counted(monkeypatch
     assert sum(durations.placed for durations in thread.durations.values()) > 0
 
 
-def test_marked_regions_have_only_their_sum() -> None:
-    code = (
-        "import headway, time\n"
-        "for n in range(50):\n"
-        " with headway.noneffective('parse'): sum(range(2000))\n"
-        " time.sleep(0.0001)\n"
-    )
-    ledger, _ = measure(*python(code), options=KEPT)
+REGIONS = """
+import headway, time
+for n in range(50):
+    with headway.noneffective('parse'): sum(range(2000))
+    time.sleep(0.0001)
+"""
+
+
+def test_marked_regions_have_only_their_sum(together: Together) -> None:
+    ledger, _ = together["regions"]
     thread = max(ledger.threads, key=lambda t: t.span)
     region = of(thread, "noneffective.parse")
     assert (region.placed, region.unplaced) == (0, 50)

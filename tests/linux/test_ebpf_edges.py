@@ -377,7 +377,7 @@ def load() -> Iterator[None]:
 def test_everything_in_short_intervals_under_load() -> None:
     ledgers: list[Ledger] = []
     with load():
-        seconds = 1 if FEW else 10
+        seconds = 0.5 if FEW else 10
         done = observe(Selection(everything=True), prefer="bpf", interval=0.05, seconds=seconds, each=ledgers.append)
     ledgers.append(done.ledger)
     for ledger in ledgers:
@@ -402,7 +402,7 @@ def test_everything_in_short_intervals_under_load() -> None:
 @root
 def test_processors_and_threads_tell_the_same_story_under_load() -> None:
     with load():
-        ledger = observe(Selection(everything=True), prefer="bpf", seconds=0.5 if FEW else 2).ledger
+        ledger = observe(Selection(everything=True), prefer="bpf", seconds=0.3 if FEW else 2).ledger
     # A thread that the kernel had no memory for at its birth is counted, and is not among the threads then.
     allowed = ("switches_unseen", "threads_without_kernel_memory")
     check(ledger, *allowed)

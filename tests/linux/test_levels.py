@@ -105,7 +105,9 @@ def test_what_needs_the_states_of_processor_time_is_refused_with_one_sentence(
 
 
 @needs_root
-@pytest.mark.parametrize("options", [SWITCHES, CALLS], ids=["switches", "calls"])
+@pytest.mark.parametrize(
+    "options", [pytest.param(SWITCHES, id="switches"), pytest.param(CALLS, id="calls", marks=pytest.mark.exhaustive)]
+)
 def test_the_laws_hold(options: MeasureOptions, compile_c: Compile) -> None:
     measure(compile_c("threads"), "500", options=options)
     whole, parts = measure_intervals(
@@ -284,7 +286,10 @@ def test_the_kernels_time_in_a_region_of_progress_is_not_progress(compile_c: Com
 
 
 @needs_root
-@pytest.mark.parametrize("options", [MeasureOptions(), CALLS], ids=["interrupts", "calls"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(MeasureOptions(), id="interrupts"), pytest.param(CALLS, id="calls", marks=pytest.mark.exhaustive)],
+)
 def test_processors_are_in_no_state_but_those_of_the_measured_threads(options: MeasureOptions) -> None:
     """An interrupt often is the first event that shows that no measured thread runs: it ends all the same."""
     beside = {"unknown", "unknown.unmeasured", "overhead", "stolen"}

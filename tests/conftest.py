@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 from tests.compiling import Compile, compiler_in, folder_of_run
 from tests.effort import EXAMPLES
-from tests.levels import kill_at_timeout, mark_level, may_have_unit_tests
+from tests.levels import kill_at_timeout, mark_level, may_have_unit_tests, may_run_alone
 
 from headway.linux.sources.choose import may_use_bpf
 
@@ -62,9 +62,14 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Modules without unit tests are not imported to run unit tests."""
-    module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    return (config.option.markexpr == "unit" and module and not may_have_unit_tests(collection_path)) or None
+    """To run unit tests, or those that run alone, modules that have none of them are not imported."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    if config.option.markexpr == "unit":
+        return None if may_have_unit_tests(collection_path) else True
+    if config.option.markexpr.split()[:1] == ["alone"]:  # of make test-all, and with "and not exhaustive" of make test
+        return None if may_run_alone(collection_path) else True
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

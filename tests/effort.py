@@ -14,7 +14,7 @@ __all__ = ["EXAMPLES", "FEW", "exhaustive"]
 
 _EFFORT = os.environ.get("HEADWAY_TESTS", "all")
 
-EXAMPLES = {"few": 3, "some": 8}.get(_EFFORT)
+EXAMPLES = {"few": 3, "some": 5}.get(_EFFORT)
 """Examples that a property has at most; None: as many as it says."""
 
 FEW = EXAMPLES is not None

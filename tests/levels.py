@@ -29,6 +29,12 @@ LEVEL_OF_DIRECTORY = {
 # What has the mark alone changes what the whole machine shares, or counts it, and runs when no other test does.
 
 
+@lru_cache(None)
+def may_run_alone(module: Path) -> bool:
+    """Whether tests of a module can have the mark alone, from its text alone."""
+    return "mark.alone" in module.read_text(encoding="utf-8")
+
+
 _OF_MODULE = re.compile(r"^pytestmark = .*(?:\n[ \])].*)*", re.MULTILINE)
 _OTHER_LEVEL = re.compile(r"\bmark\.(?:root|kernel|end_to_end)\b")
 
@@ -72,6 +78,8 @@ def mark_level(item: pytest.Item) -> None:
         )
     if not any(item.iter_markers(level)):
         item.add_marker(level)
+    if any(item.iter_markers("alone")) and not may_run_alone(item.path):
+        raise pytest.UsageError(f"{item.nodeid} runs alone, which its module does not say: write pytest.mark.alone")
     if not item.get_closest_marker("timeout"):
         item.add_marker(pytest.mark.timeout(LEVELS[level]))
 

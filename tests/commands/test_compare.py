@@ -114,10 +114,10 @@ def test_the_order_is_repeated_by_its_seed(tmp_path: Path) -> None:
     for name in ("first", "second"):
         said = tmp_path / name
         commands = [("sh", "-c", f"echo {letter} >> {said}") for letter in "AB"]
-        compare(*QUICK, "--seed", "11", "--", *commands[0], "--", *commands[1])
+        compare(*QUICK, "-r", "4", "--seed", "11", "--", *commands[0], "--", *commands[1])
         orders.append(said.read_text().split())
     assert orders[0] == orders[1]
-    assert len(orders[0]) == 16
+    assert len(orders[0]) == 8
     assert {*orders[0][::2]} == {"A", "B"}
 
 
@@ -137,11 +137,11 @@ def test_abba_and_prepare_and_warm_up(tmp_path: Path) -> None:
 
 def test_the_output_of_commands_is_shown_only_on_request() -> None:
     said = ("sh", "-c", "echo something; echo wrong >&2")
-    quiet = compare(*QUICK, "--", *said, "--", *TRUE)
+    quiet = compare(*QUICK, "-r", "2", "--", *said, "--", *TRUE)
     assert "something" not in quiet.stdout.split("\n", 2)[2]
     assert "wrong" not in quiet.stderr
-    loud = compare(*QUICK, "--show-output", "-o", os.devnull, "--", *said, "--", *TRUE)
-    assert loud.stdout.splitlines() == ["something"] * 8
+    loud = compare(*QUICK, "-r", "2", "--show-output", "-o", os.devnull, "--", *said, "--", *TRUE)
+    assert loud.stdout.splitlines() == ["something"] * 2
     assert "wrong" in loud.stderr
 
 
@@ -158,7 +158,7 @@ def test_a_command_that_fails_ends_the_comparison(command: tuple[str, ...], word
     assert done.stderr.startswith(f"headway: {words}"), done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
-    assert compare(*QUICK, "-i", "--", *command, "--", *TRUE).returncode == 0
+    assert compare(*QUICK, "-r", "2", "-i", "--", *command, "--", *TRUE).returncode == 0
 
 
 @pytest.mark.parametrize(("word", "status"), [("/no/such/program", 127), ("/etc/passwd", 126)])

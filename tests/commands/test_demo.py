@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ from headway.commands import demo
 from headway.demo import Truth
 from headway.errors import HeadwayError
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.sources.choose import may_use_bpf
 from headway.linux.sources.source import LinuxSource
 from headway.model import Cell, Ledger, Overhead, Precision, Quality, Thread, Window
 from headway.session.measure import Observation
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.alone]
+pytestmark = pytest.mark.end_to_end
+measures = pytest.mark.alone
+"""What the program does is compared with what is measured of it, while nothing else runs."""
 
 SAMPLED = Precision(Quality.EXACT, Quality.SAMPLED, Quality.UNAVAILABLE, Quality.SAMPLED, Quality.UNAVAILABLE)
 NAMES = ["compute", "memory", "syscalls", "lock", "holder", "sleeper", "dodger", "disk", "poller", "marked"]
@@ -41,8 +43,14 @@ class _Source:
     name = "proc"
 
 
+@cache
+def written(*command: str) -> bytes:
+    """What the program writes, which is run once for all who do not measure it."""
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
 class Observer:
-    """Runs the command without measuring it."""
+    """Has the command's output without measuring it."""
 
     def __init__(self, status: int = 0) -> None:
         self.status = status
@@ -60,7 +68,7 @@ class Observer:
     ) -> Observation:
         self.prefer = prefer
         started(_Source(), "")  # type: ignore[arg-type]
-        output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+        output = written(*command)
         output = re.sub(rb'"tick_kernel_ns": \d+', b'"tick_kernel_ns": 0', output)  # deceived, as it is meant to be
         os.write(stdout, output)
         return Observation(believing(Truth.parse(output.decode())), self.status, "")
@@ -76,6 +84,7 @@ def crossed(output: str) -> list[str]:
     return [line for line in output.splitlines() if line.startswith("✗")]
 
 
+@measures
 @pytest.mark.root
 def test_as_root_every_claim_is_ticked_on_one_screen() -> None:
     output = invoke("--source", "bpf")
@@ -93,6 +102,7 @@ def test_as_root_every_claim_is_ticked_on_one_screen() -> None:
     assert "to the nanosecond" in output
 
 
+@measures
 def test_as_an_ordinary_user_what_is_not_seen_is_said_and_nothing_is_crossed() -> None:
     output = invoke("--source", "proc")
     lines = output.splitlines()
@@ -104,6 +114,7 @@ def test_as_an_ordinary_user_what_is_not_seen_is_said_and_nothing_is_crossed() -
     assert crossed(output) == []
 
 
+@measures
 @pytest.mark.parametrize("source", ["proc", pytest.param("bpf", marks=pytest.mark.root)])
 def test_the_comparison_has_every_thread(source: str) -> None:
     output = invoke("-v", "--source", source)
@@ -113,18 +124,21 @@ def test_the_comparison_has_every_thread(source: str) -> None:
     assert max(map(len, output.splitlines())) <= 80
 
 
-def test_the_page_is_of_this_measurement(tmp_path: Path) -> None:
+@measures
+@pytest.mark.parametrize("source", ["proc", pytest.param("bpf", marks=[pytest.mark.root, pytest.mark.exhaustive])])
+def test_the_page_is_of_this_measurement(source: str, tmp_path: Path) -> None:
     page = tmp_path / "demo.html"
-    output = invoke("--html", str(page), "--source", "bpf" if may_use_bpf() else "proc")
+    output = invoke("--html", str(page), "--source", source)
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "this as a page" in output
     assert os.listdir(tmp_path) == ["demo.html"]
 
 
+@measures
 def test_without_a_page_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    invoke()
+    invoke("--source", "proc")
     assert os.listdir(tmp_path) == []
 
 

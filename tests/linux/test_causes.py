@@ -102,6 +102,26 @@ def test_a_condition_variable_is_one_thing_whichever_of_its_words_is_waited_for(
     assert sum(cause.count for cause in objects.values()) == signaller.count == waited.count
 
 
+def test_a_wait_that_was_moved_is_divided_and_one_for_any_of_several_names_them(compile_c: Compile) -> None:
+    """FUTEX_REQUEUE moves a thread from one lock to another; futex_waitv(2) waits for any of a list."""
+    ledger, said = measure(compile_c("why_requeue"), options=WHY)
+    at_first, at_second, at_both = map(int, said)
+    waiter = only(ledger, "waiter")
+    times = {cause.name: cause.time for cause in behind(waiter, "wait.futex", Behind.OBJECT).values()}
+    first, second = "why_requeue: first", "why_requeue: second"
+    either = f"{{{first}, {second}}}: {second}"
+    assert times.keys() == ({first, second, either} if at_both else {first, second})  # it is there since Linux 5.16
+    assert times[first] >= at_first
+    assert times[second] >= at_second
+    assert times.get(either, 0) >= at_both
+    assert sum(times.values()) == waiter.states["wait.futex"].time
+    followers = [thread for thread in ledger.threads if thread.name == "follower"]
+    assert len(followers) == 2
+    for thread in followers:  # which of the two moves was its own is not told
+        (moved,) = behind(thread, "wait.futex", Behind.OBJECT).values()
+        assert (moved.name, moved.time) == (f"{first}, then {second}", thread.states["wait.futex"].time)
+
+
 READS = """
 import ctypes, os, select, socket
 from until import until_asleep, until_seen

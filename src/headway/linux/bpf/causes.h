@@ -8,6 +8,7 @@
 #define HEADWAY_CAUSES_H
 
 #include "files.h"
+#include "futexes.h"
 #include "levels.h"
 
 /*
@@ -34,11 +35,35 @@ INLINE void charge_cause(
 	fresh->time = time;
 	fresh->count = count;
 	__builtin_memset(fresh->name, 0, sizeof(fresh->name));
-	if (name)
+	if (name && (kind == OBJECT_FUTEXES || kind == OBJECT_MOVED))
+		bpf_probe_read_kernel(fresh->name, sizeof(fresh->name), name);
+	else if (name)
 		bpf_probe_read_kernel_str(fresh->name, sizeof(fresh->name), name);
 	struct processor *p = this_processor();
 	if (bpf_map_update_elem(&causes, key, fresh, 0) && p)
 		count_loss(p, LOST_CAUSES, 1);
+}
+
+/* The running thread begins to wait for any of a list of futexes. A wait that goes on has its name, too, so that is kept now. */
+GLOBAL int note_futex_list(u32 number)
+{
+	struct thread_record *record = thread_record_at(number);
+	struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 list = argument(regs, 1), listed = argument(regs, 2), hash = listed;
+	if (!record)
+		return 0;
+	for (u32 i = 0; i < N_LISTED; i++) {
+		struct futex_waitv one = {};
+		if (i < listed && bpf_probe_read_user(&one, sizeof(one), (void *)(list + i * sizeof(one))))
+			return 0;
+		record->futexes[i] = one.address & LISTED_ADDRESS;
+		hash = (hash ^ one.address) * 0x9e3779b97f4a7c15ull;
+	}
+	record->futexes[LISTED_NUMBER] |= listed << LISTED_BITS;
+	record->object = hash & ~(u64)0xff; /* room for which of them ended the wait */
+	record->object_kind = OBJECT_FUTEXES;
+	charge_cause(record, WAIT_FUTEX, OBJECT_FUTEXES, record->object, 0, 0, record->futexes);
+	return 0;
 }
 
 /* A thread begins to wait: notes the futex at which it waits, if it waits at one. */
@@ -46,8 +71,10 @@ INLINE void note_futex(struct task_struct *task, struct thread_record *record)
 {
 	record->object_kind = OBJECT_NONE;
 	if (record->state == WAIT_FUTEX) {
-		record->object_kind = OBJECT_ADDRESS;
-		record->object = argument(bpf_task_pt_regs(task), 1);
+		struct pt_regs *regs = bpf_task_pt_regs(task);
+		/* The argument of futex_waitv is the address of a list (note_futex_list). */
+		record->object_kind = CALL_IN_PROGRESS(regs) == CALL_FUTEX_WAITV ? OBJECT_NONE : OBJECT_ADDRESS;
+		record->object = argument(regs, 1);
 	}
 }
 
@@ -57,6 +84,11 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 	u32 state = record->state, doing = record->resume == RUNNING ? state_by_registers(task) : record->resume;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	note_futex(task, record);
+	if (state == WAIT_FUTEX) {
+		if (record->object_kind == OBJECT_NONE && task == bpf_get_current_task_btf())
+			note_futex_list(record->number);
+		return 0;
+	}
 	if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
 		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL)) {
 		struct file *file = file_of(task, argument(regs, 1));
@@ -78,6 +110,7 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *arguments)
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
+	record->woken_at = 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
 	if ((is_undivided(p) || settings.undivided == CHOSEN_UNDIVIDED) && is_in_interrupt(p, arguments))
 		doing = IRQ_ANY;
@@ -96,6 +129,44 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *
 	if (OPTION(why))
 		bpf_probe_read_kernel(record->waker_name, sizeof(record->waker_name), &waker->comm);
 	record->waker_kind = WAKER_THREAD;
+	if (OPTION(why) && record->state == WAIT_FUTEX)
+		record->woken_at = futex_of_waker((void *)arguments[0]);
+	return 0;
+}
+
+/* The wait for any of a list of futexes is over: charges it by the one that ended it. */
+INLINE void charge_futex_list(struct thread_record *record, u64 time)
+{
+	for (u64 i = 0; i < N_LISTED; i++)
+		if (record->woken_at && record->woken_at == (record->futexes[i] & LISTED_ADDRESS)) {
+			record->futexes[LISTED_ENDED] |= (i + 1) << LISTED_BITS;
+			record->object += i + 1;
+			break;
+		}
+	charge_cause(record, WAIT_FUTEX, OBJECT_FUTEXES, record->object, time, 1, record->futexes);
+}
+
+/* The wait at a futex is over: charges it to that futex, and to another to which the thread was moved. */
+GLOBAL int charge_futex(u32 number, u64 now)
+{
+	struct thread_record *record = thread_record_at(number);
+	if (!record)
+		return 0;
+	u64 time = now - record->since, first = record->object;
+	struct futex_place place = futex_place_of(record);
+	if (record->object_kind == OBJECT_FUTEXES)
+		charge_futex_list(record, time);
+	else if (!place.to)
+		charge_cause(record, WAIT_FUTEX, OBJECT_ADDRESS, first, time, 1, NULL);
+	else if (place.moved_at && place.moved_at <= now) {
+		charge_cause(record, WAIT_FUTEX, OBJECT_ADDRESS, first, place.moved_at - record->since, 1, NULL);
+		charge_cause(record, WAIT_FUTEX, OBJECT_ADDRESS, place.to, now - place.moved_at, 1, NULL);
+	} else {
+		record->futexes[0] = first & LISTED_ADDRESS;
+		record->futexes[1] = place.to & LISTED_ADDRESS;
+		record->futexes[2] = record->futexes[3] = 0;
+		charge_cause(record, WAIT_FUTEX, OBJECT_MOVED, first * 31 + place.to, time, 1, record->futexes);
+	}
 	return 0;
 }
 
@@ -108,7 +179,9 @@ NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 		return 0;
 	u64 lock =
 		record->object_kind == OBJECT_ADDRESS ? record->object << 32 : 0; /* shows which lock the waker released */
-	if (record->object_kind)
+	if (record->object_kind && state == WAIT_FUTEX)
+		charge_futex(record->number, now);
+	else if (record->object_kind)
 		charge_cause(record, state, record->object_kind, record->object, time, 1, NULL);
 	if (waker)
 		charge_cause(

@@ -7,6 +7,7 @@ process lives, each time that the source is served.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_VISIBLE, STILL_READ
 
 from ._memory import BpfMaps
 from .checks import FILES
-from .layout import CAUSES, HOLDERS, packing
+from .layout import CAUSES, FUTEX_LIST, HOLDERS, packing
 from .libbpf import Map
 
 __all__ = ["GIL", "CauseReader", "Causes"]
@@ -28,6 +29,8 @@ GIL = "wait.gil"
 
 _KEY = packing("cause_key", "birth", "object", "tid", "pid", "state", "kind")
 _VALUE = packing("cause", "time", "count", "name")
+_FUTEXES = struct.Struct(f"<{FUTEX_LIST['N_LISTED']}Q")
+_SEVERAL = (CAUSES["OBJECT_FUTEXES"], CAUSES["OBJECT_MOVED"])
 _WAKERS = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"])
 _NO_THREADS = {
     HOLDERS["HELD_IDLE"]: IDLE,
@@ -36,6 +39,7 @@ _NO_THREADS = {
     HOLDERS["HELD_FORGOTTEN"]: FORGOTTEN,
 }
 _LOWER = 0xFFFFFFFF
+_ADDRESS = (1 << FUTEX_LIST["LISTED_BITS"]) - 1
 
 Key = tuple[int, int]
 """A thread: (tid, birth)."""
@@ -77,14 +81,15 @@ class CauseReader:
 
     def look(self) -> None:
         """Name the futexes that are new, while their processes are there."""
-        self._look([key for key, _ in self._map.items()])
+        self._look(self._map.items())
 
-    def _look(self, keys: Iterable[bytes]) -> None:
+    def _look(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         fresh: dict[int, dict[int, int]] = {}
-        for key in keys:
-            _, address, tid, pid, _, kind = _KEY.unpack(key)
-            if kind == CAUSES["OBJECT_ADDRESS"] and (pid, address) not in self._names:
-                fresh.setdefault(pid, {})[address] = tid
+        for key, value in entries:
+            _, thing, tid, pid, _, kind = _KEY.unpack(key)
+            for address in (thing,) if kind == CAUSES["OBJECT_ADDRESS"] else _addresses(kind, value):
+                if (pid, address) not in self._names:
+                    fresh.setdefault(pid, {})[address] = tid
         for wait in self._memory.open_waits():
             if wait.kind == CAUSES["OBJECT_ADDRESS"] and (wait.pid, wait.object) not in self._names:
                 fresh.setdefault(wait.pid, {})[wait.object] = wait.tid
@@ -109,20 +114,19 @@ class CauseReader:
         Who has the processor while a thread is ready is not known before it gets one.
         """
         entries = list(self._map.items())
-        self._look([key for key, _ in entries])
+        self._look(entries)
         causes = Causes({}, {})
-        texts: dict[tuple[int, int], str] = {}
+        texts: dict[tuple[int, int], bytes] = {}
         for key, value in entries:
             birth, thing, tid, pid, number, kind = _KEY.unpack(key)
             time, count, raw = _VALUE.unpack(value)
-            text = raw.partition(b"\0")[0].decode(errors="replace")
-            texts[kind, thing] = text
+            texts[kind, thing] = raw
             if count or time:
-                self._add(causes, (tid, birth), pid, number, kind, thing, text, time, count)
+                self._add(causes, (tid, birth), pid, number, kind, thing, raw, time, count)
         for wait in self._memory.open_waits():
             if wait.since < at:
                 thread, what = (wait.tid, wait.birth), (wait.kind, wait.object)
-                self._add(causes, thread, wait.pid, wait.state, *what, texts.get(what, ""), at - wait.since, 1)
+                self._add(causes, thread, wait.pid, wait.state, *what, texts.get(what, b""), at - wait.since, 1)
         return causes
 
     def forget(self, threads: Set[Key]) -> None:
@@ -140,12 +144,12 @@ class CauseReader:
         number: int,
         kind: int,
         thing: int,
-        text: str,
+        raw: bytes,
         time: int,
         count: int,
     ) -> None:
         state = self._memory.state_name(number)
-        name, behind, of = self._describe(pid, kind, thing, text)
+        name, behind, of = self._describe(pid, kind, thing, raw)
         if self._is_gil(pid, kind, thing):
             state = GIL
             if kind == CAUSES["OBJECT_ADDRESS"]:
@@ -163,10 +167,12 @@ class CauseReader:
             return lock is not None and lock.is_gil
         return kind in _WAKERS and (pid, thing >> 32) in self._gils
 
-    def _describe(self, pid: int, kind: int, thing: int, text: str) -> tuple[str, Behind, int | None]:
+    def _describe(self, pid: int, kind: int, thing: int, raw: bytes) -> tuple[str, Behind, int | None]:
         if kind == CAUSES["OBJECT_ADDRESS"]:
-            lock = self._names.get((pid, thing))
-            return lock.text if lock is not None else f"futex {thing:#x}", Behind.OBJECT, None
+            return self._futex(pid, thing), Behind.OBJECT, None
+        if kind in _SEVERAL:
+            return self._futexes(pid, kind, raw), Behind.OBJECT, None
+        text = raw.partition(b"\0")[0].decode(errors="replace")
         if kind == CAUSES["WAKER_THREAD"]:
             return _named(text, thing & _LOWER), Behind.WAKER, thing & _LOWER or None
         if kind == CAUSES["WAKER_STATE"]:
@@ -186,11 +192,36 @@ class CauseReader:
         file = FILES[(kind - CAUSES["OBJECT_FILE"]) % len(FILES)]
         return (f"{file}:[{thing}]" if file in ("pipe", "socket") or not text else text), Behind.OBJECT, None
 
+    def _futex(self, pid: int, address: int) -> str:
+        lock = self._names.get((pid, address))
+        return lock.text if lock is not None else f"futex {address:#x}"
+
+    def _futexes(self, pid: int, kind: int, raw: bytes) -> str:
+        """Name several futexes: ``{A, B}: B`` was any of a list, until it was woken at B; ``A, then B`` was moved."""
+        if len(raw) < _FUTEXES.size:
+            return "several futexes"
+        words = _FUTEXES.unpack_from(raw)
+        marks = [word >> FUTEX_LIST["LISTED_BITS"] for word in words]
+        names = [self._futex(pid, word & _ADDRESS) for word in words]
+        if kind == CAUSES["OBJECT_MOVED"]:
+            return f"{names[0]}, then {names[1]}"
+        listed, ended = marks[FUTEX_LIST["LISTED_NUMBER"]], marks[FUTEX_LIST["LISTED_ENDED"]]
+        more = [f"… {listed - len(names)} more"] if listed > len(names) else []
+        return f"{{{', '.join(names[:listed] + more)}}}" + (f": {names[ended - 1]}" if 0 < ended <= len(names) else "")
+
     def _line(self, number: int) -> str:
         """The devices of an interrupt line (proc_interrupts(5))."""
         if not self._lines:
             self._lines = dict(_interrupt_lines())
         return self._lines.get(number, f"interrupt {number}")
+
+
+def _addresses(kind: int, value: bytes) -> list[int]:
+    """Return the futexes in the name of a cause that has several."""
+    if kind not in _SEVERAL:
+        return []
+    _, _, raw = _VALUE.unpack(value)
+    return [address for word in _FUTEXES.unpack_from(raw) if (address := word & _ADDRESS)]
 
 
 def _named(name: str, tid: int) -> str:

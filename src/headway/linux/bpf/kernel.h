@@ -51,7 +51,15 @@ typedef _Bool bool;
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, type) type *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERF_EVENTS = 4, MAP_STACK = 23, MAP_RINGBUF = 27, MAP_TASK_STORAGE = 29 };
+enum {
+	MAP_HASH = 1,
+	MAP_ARRAY = 2,
+	MAP_PERF_EVENTS = 4,
+	MAP_LRU_HASH = 9,
+	MAP_STACK = 23,
+	MAP_RINGBUF = 27,
+	MAP_TASK_STORAGE = 29
+};
 enum { F_NO_PREALLOC = 1 << 0, F_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(const void *map, const void *key) = (void *)1;
@@ -150,7 +158,14 @@ struct pt_regs {
 	unsigned long orig_ax;
 	unsigned long cs;
 } CORE;
-enum { CALL_EXECVE = 59, CALL_EXIT = 60, CALL_SPLICE = 275, CALL_EXIT_GROUP = 231, CALL_RESTART_SYSCALL = 219 };
+enum {
+	CALL_EXECVE = 59,
+	CALL_EXIT = 60,
+	CALL_FUTEX = 202,
+	CALL_SPLICE = 275,
+	CALL_EXIT_GROUP = 231,
+	CALL_RESTART_SYSCALL = 219
+};
 struct thread_struct {
 	unsigned long fsbase;
 } CORE;
@@ -187,7 +202,14 @@ struct pt_regs {
 	s32 syscallno;
 	u64 pstate;
 } CORE;
-enum { CALL_EXECVE = 221, CALL_EXIT = 93, CALL_SPLICE = 76, CALL_EXIT_GROUP = 94, CALL_RESTART_SYSCALL = 128 };
+enum {
+	CALL_EXECVE = 221,
+	CALL_EXIT = 93,
+	CALL_FUTEX = 98,
+	CALL_SPLICE = 76,
+	CALL_EXIT_GROUP = 94,
+	CALL_RESTART_SYSCALL = 128
+};
 struct thread_struct {
 	struct {
 		unsigned long tp_value;
@@ -220,6 +242,8 @@ INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 
 #else
 #error "headway's eBPF programs know x86-64 and arm64"
 #endif
+
+enum { CALL_FUTEX_WAITV = 449, CALL_FUTEX_WAKE = 454 }; /* on both */
 
 /* The same of the running thread's call, for a number that is not known before. */
 GLOBAL u64 any_argument(u32 number)

@@ -274,6 +274,15 @@ struct cause {
 	char name[32];
 };
 
+/* Futexes, in the 32 bytes of a cause's name: their addresses, below how many there are, and which of them ended the wait. */
+enum futex_list {
+	N_LISTED = 4, /* so many of them */
+	LISTED_BITS = 56, /* of an address; above it is one of these, by place: */
+	LISTED_NUMBER = 0, /* how many there are */
+	LISTED_ENDED = 1, /* 1 + the place of the one at which the thread was woken; 0: not known, or it has no place */
+};
+#define LISTED_ADDRESS ((1ull << LISTED_BITS) - 1)
+
 /* One thread. The processor that runs it writes it; off the processor, whoever wakes or dispatches it does, in turn. */
 struct thread_record {
 	__u64 birth; /* when its measurement began; 0: the thread record is free */
@@ -352,6 +361,8 @@ struct thread_record {
 	struct ready_clocks ready; /* the clocks there when it became ready */
 	__u64 ready_queue; /* its run queue (cfs_rq) then; 0: it cannot be throttled */
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
+	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
+	__u64 futexes[N_LISTED]; /* that it waits for, if it is one of a list (enum futex_list) */
 	struct cause_key cause_key; /* while it is charged: likewise */
 	struct cause cause;
 };
@@ -631,6 +642,8 @@ enum cause_kind {
 	OBJECT_FILE, /* + kind of file, see FILE_NONE; the object is the number of its inode */
 	OBJECT_LINE = OBJECT_FILE + N_FILES, /* the number of an interrupt line */
 	OBJECT_STATE, /* the state that time was taken from */
+	OBJECT_FUTEXES, /* any of a list of futexes: a number for the list. The cause's name is `futexes` of the record */
+	OBJECT_MOVED, /* two futexes, the second of which the thread was moved to, or may be: likewise */
 	WAKER_THREAD, /* the waker's id; above it the lower half of the futex address, for a futex wait */
 	WAKER_STATE, /* the state of the interrupt that ended the wait; above it likewise */
 	HOLDER_THREAD, /* the id of the thread that had the processor, or a value of `enum holder` */
@@ -853,6 +866,8 @@ _Static_assert(WAIT_BY_FILE < READY_PART && READY_PART + (int)N_READY_PARTS <= (
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,
 	"interrupts are one row of states");
 _Static_assert((int)NEUTRAL > (int)N_CHECKS, "a neutral call is distinguished from a check");
+_Static_assert(
+	sizeof(((struct thread_record *)0)->futexes) <= sizeof(((struct cause *)0)->name), "a name has them all");
 _Static_assert((int)FILE_OTHER < (int)N_FILES, "there is a state for every kind of file");
 
 #define SAME(field) \

@@ -14,6 +14,7 @@ __all__ = [
     "CODE_BEFORE",
     "EVENTS",
     "FILE_KINDS",
+    "FUTEX_LIST",
     "HOLDERS",
     "LOSSES",
     "N_STACK",
@@ -50,6 +51,8 @@ LOSSES = {name: n for name, n in _numbers("loss").items() if name.startswith("LO
 """The places of the losses that the programs count."""
 CAUSES = _numbers("cause_kind")
 """The numbers of the kinds of causes."""
+FUTEX_LIST = _numbers("futex_list")
+"""How several futexes stand in the name of a cause."""
 HOLDERS = _numbers("holder")
 """Instead of a thread that had the processor: what else it may be."""
 RING_RECORDS = _numbers("ring_record")

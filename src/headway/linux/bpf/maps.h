@@ -188,6 +188,25 @@ struct {
 	TYPE(value, struct cause);
 } causes SEC(".maps");
 
+struct futex_key {
+	u64 address;
+	u64 pid;
+};
+
+/* What was last moved from a futex (futexes.h). */
+struct futex_move {
+	u64 at; /* when */
+	u64 before; /* when it happened before that; 0: never, or that is forgotten */
+	u64 to; /* the address of the other futex */
+};
+
+struct {
+	UINT(type, MAP_LRU_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, struct futex_key);
+	TYPE(value, struct futex_move);
+} futex_moves SEC(".maps");
+
 /* One entry of a processor's history (holders.h). */
 struct held {
 	u64 from, until;

@@ -32,6 +32,8 @@ RING_BYTES = 1 << 24
 """Of the ring of ended threads: room for the totals of about 30,000 between two looks."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
+FUTEX_MOVES = 1 << 12
+"""Futexes from which threads were moved to another one that there is room for. The oldest make room for new ones."""
 MAX_PROCESSES = 1 << 15
 PROCESS_CLOCK_BYTES = 1 << 26
 """Most memory for the clocks of processes: each process has 8 bytes on each processor."""
@@ -192,6 +194,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "thread_counts": options.max_thread_records if counting else 1,
         "saved_thread_counts": options.max_thread_records if counting and options.intervals else 1,
         "causes": CAUSES if why else 1,
+        "futex_moves": FUTEX_MOVES if why else 1,
         **(_task_sizes(options) if options.measure.tasks else {}),
         "histories": cpus if why else 1,
         **(_histogram_sizes(options) if options.measure.durations else {}),

@@ -492,6 +492,31 @@ def test_a_wait_that_another_thread_ended_is_put_down_to_it_and_not_to_the_disk(
     assert "--why wait" in (unseen.command or "")
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("wait__mmap_lock", "for the lock of an address space (mmap_lock)"),
+        ("wait__file_lock", "for the lock of a file or directory"),
+        ("wait__kernel_lock", "for a lock of the kernel"),
+    ],
+)
+def test_a_wait_for_a_lock_of_the_kernel_says_for_which(state: str, words: str) -> None:
+    assert f"it waits 70% of the time {words}" in only(thread(user=0.01, **{state: 0.7})).text
+
+
+def test_brief_threads_that_wait_for_mmap_lock_are_not_told_to_start_fewer() -> None:
+    lives = SECOND // 50
+    cells = {
+        "kernel.munmap": Cell(lives // 5, 10),
+        "wait.mmap_lock": Cell(lives * 3 // 5, 10),
+        "user": Cell(lives // 5),
+    }
+    brief = Thread(1, 1, "a", 0, 0, lives, lives, lives, cells)
+    texts = [advice.text for advice in advise(ledger(brief))]
+    assert not any("begin and end" in text for text in texts)
+    assert any("mmap_lock" in text for text in texts)
+
+
 def test_faults_that_had_to_wait_are_not_put_down_to_the_disk_without_evidence() -> None:
     advice = only(thread(user=0.5, kernel__fault__major=0.4))
     assert "mmap_lock" in advice.text

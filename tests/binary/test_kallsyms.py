@@ -36,6 +36,17 @@ def test_functions_and_modules_are_found(tmp_path: Path) -> None:
     assert not kernel.hidden
 
 
+def test_variables_are_found_where_the_kernel_shows_them(tmp_path: Path) -> None:
+    path = tmp_path / "kallsyms"
+    path.write_text("ffffffff82000000 D cgroup_mutex\nffffffff82000020 b other\nffffffff81000000 T function\n")
+    symbols = KernelSymbols(path)
+    assert symbols.data_at(0xFFFFFFFF82000000) == "cgroup_mutex"
+    assert symbols.data_at(0xFFFFFFFF82000030) == "other+0x10"
+    assert symbols.data_at(0xFFFFFFFF83000000) is None, "no variable is as large"
+    assert symbols.data_at(0xFFFF888012345678) is None
+    assert KernelSymbols(tmp_path / "none").data_at(1) is None
+
+
 def test_addresses_that_are_hidden_are_said_to_be(tmp_path: Path) -> None:
     kernel = symbols(tmp_path, "0000000000000000 T _stext\n0000000000000000 t do_one\n")
     assert kernel.hidden

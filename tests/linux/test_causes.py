@@ -122,6 +122,31 @@ def test_a_wait_that_was_moved_is_divided_and_one_for_any_of_several_names_them(
         assert (moved.name, moved.time) == (f"{first}, then {second}", thread.states["wait.futex"].time)
 
 
+@pytest.mark.parametrize(("lock", "name"), [("file", "{}"), ("position", "position in {}")])
+def test_a_wait_for_a_files_lock_names_the_file_and_who_had_it(
+    compile_c: Compile, tmp_path: Path, lock: str, name: str
+) -> None:
+    ledger, said = measure(compile_c("why_locks"), lock, tmp_path / "written", options=WHY)
+    waiter, holder = only(ledger, "waiter"), only(ledger, "holder")
+    waited = waiter.states["wait.file_lock"]
+    assert waited.time >= int(said[0])
+    (about,) = behind(waiter, "wait.file_lock", Behind.OBJECT).values()
+    assert (about.name, about.time) == (name.format("written"), waited.time)
+    assert behind(waiter, "wait.file_lock", Behind.WAKER)["holder"].tid == holder.tid
+
+
+def test_a_wait_for_the_lock_of_an_address_space_is_called_so(compile_c: Compile) -> None:
+    """Threads that map memory and give it back wait for each other; not each wait is seen to be ended by a thread."""
+    ledger, said = measure(compile_c("why_locks"), "memory", options=WHY)
+    waiter = only(ledger, "waiter")
+    waited = waiter.states["wait.mmap_lock"]
+    assert 0 < (waited.count or 0) <= int(said[0])
+    assert not {"wait.mmap", "wait.munmap"} & waiter.states.keys()
+    (about,) = behind(waiter, "wait.mmap_lock", Behind.OBJECT).values()
+    assert about.name == f"memory of why_locks {waiter.pid}"
+    assert about.time == waited.time
+
+
 READS = """
 import ctypes, os, select, socket
 from until import until_asleep, until_seen

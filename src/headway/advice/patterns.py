@@ -410,6 +410,20 @@ WAITS = {
         "for memory to become free: give the machine or its control group more, or let it use less",
         "cat /proc/pressure/memory",
     ),
+    "mmap_lock": Pattern(
+        "for the lock of an address space (mmap_lock), which threads of one process share: map, give back and fault in "
+        "less memory while others run (keep it, fault it in at once with MAP_POPULATE, larger pages), or use processes",
+        "sudo timeout 2 strace -f -c -e trace=%memory -p {pid}",
+    ),
+    "file_lock": Pattern(
+        "for the lock of a file or directory that others write, or of its position: write different files, open it "
+        "once for each thread, or use pread and pwrite",
+        "sudo headway stat -p {pid} -d 2 --why wait -v",
+    ),
+    "kernel_lock": Pattern(
+        "for a lock of the kernel: see who has it, and in which calls",
+        "sudo headway stat -p {pid} -d 2 --why wait -v",
+    ),
     "pipe": Pattern(
         "for the other end of a pipe: measure the program at that end, it is the slower one",
         "ls -l /proc/{pid}/fd",

@@ -27,7 +27,7 @@ from .facilities import Facilities
 from .findings import LONGEST, Finding, Helps, applied, interrupted, largest, of_pattern, share_of
 from .patterns import Pattern
 from .ready import against_waiting, by_devices, waiting
-from .remedy import Contentions, Remedy, able
+from .remedy import Contentions, Remedy, able, time_in
 from .system_time import busy_without_user_code
 from .thresholds import Thresholds
 
@@ -270,7 +270,12 @@ def _kernel(
 
 
 def _of_its_ends(thread: Thread) -> bool:
-    """Return whether the faults and calls for memory of a brief thread may be those of its beginning and its end."""
+    """Return whether the faults and calls for memory of a brief thread may be those of its beginning and its end.
+
+    They are not what matters where it waited longer for other threads' (mmap_lock).
+    """
+    if time_in(thread, "wait.mmap_lock") > processor_time(thread.times()):
+        return False
     if thread.tid == thread.pid:  # it began with a program, whose memory is new
         return True
     own = [cell.count or 0 for state, cell in thread.states.items() if _kernel_pattern(thread, state) in _OF_MEMORY]

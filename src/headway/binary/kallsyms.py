@@ -9,19 +9,22 @@ from pathlib import Path
 __all__ = ["KernelSymbols", "parse"]
 
 KALLSYMS = Path("/proc/kallsyms")
-_CODE = frozenset("tTwW")
+_CODE, _DATA = frozenset("tTwW"), frozenset("bBdDvV")
+_DATA_BYTES = 1 << 16
+"""No variable is thought to be larger: what lies further behind the last one is no part of it."""
 
 
-def parse(text: str) -> tuple[array[int], list[str]]:
+def parse(text: str, kinds: frozenset[str] = _CODE) -> tuple[array[int], list[str]]:
     """Return the addresses of functions, ascending, and ``name`` or ``name\\t[module]`` of each.
 
-    Malformed lines are skipped. All addresses are 0 if the reader may not see them.
+    ``kinds``: those of the symbols, where they are not functions (nm(1)). Malformed lines are skipped. All addresses
+    are 0 if the reader may not see them.
     """
     found: list[tuple[int, str]] = []
     for line in text.splitlines():
         address, _, rest = line.partition(" ")
         kind, _, name = rest.partition(" ")
-        if kind not in _CODE or not name:
+        if kind not in kinds or not name:
             continue
         try:
             found.append((int(address, 16), name))
@@ -39,6 +42,7 @@ class KernelSymbols:
     def __init__(self, path: Path = KALLSYMS) -> None:
         self._path = path
         self._table: tuple[array[int], list[str]] | None = None
+        self._data: tuple[array[int], list[str]] | None = None
 
     @property
     def hidden(self) -> bool:
@@ -53,6 +57,23 @@ class KernelSymbols:
             except OSError:
                 self._table = array("Q"), []
         return self._table
+
+    def data_at(self, address: int) -> str | None:
+        """Return the variable that contains an address, as ``name`` or ``name+0x10``; None if unknown.
+
+        Kernels have variables here if they were built with CONFIG_KALLSYMS_ALL.
+        """
+        if self._data is None:
+            try:
+                self._data = parse(self._path.read_text(errors="backslashreplace"), _DATA)
+            except OSError:
+                self._data = array("Q"), []
+        addresses, names = self._data
+        place = bisect_right(addresses, address) - 1
+        if place < 0 or not addresses[place] or address - addresses[place] >= _DATA_BYTES:
+            return None
+        name, at = names[place].partition("\t")[0], address - addresses[place]
+        return f"{name}+{at:#x}" if at else name
 
     def at(self, address: int) -> tuple[str, str] | None:
         """Return the function and the module (``[kernel]``, ``[ext4]``) that contain an address; None if unknown."""

@@ -9,6 +9,7 @@
 
 #include "files.h"
 #include "futexes.h"
+#include "kernel_locks.h"
 #include "levels.h"
 
 /*
@@ -78,6 +79,32 @@ INLINE void note_futex(struct task_struct *task, struct thread_record *record)
 	}
 }
 
+/* The running thread begins to wait for a lock of the kernel: notes which. */
+GLOBAL int note_lock(u32 number)
+{
+	struct thread_record *record = thread_record_at(number);
+	if (!record || !record->lock)
+		return 0;
+	const void *name = NULL;
+	record->object_kind = OBJECT_LOCK;
+	record->object = record->lock;
+	if (record->state == WAIT_MMAP_LOCK) {
+		struct mm_struct___owned *memory = (void *)memory_of_lock(record->lock);
+		struct task_struct *owner = FIELD_EXISTS(memory->owner) ? FOLLOW(memory, owner) : NULL;
+		record->object_kind = OBJECT_MEMORY;
+		record->object = settings.namespace_inum ? 0 : (u32)FOLLOW(owner, tgid);
+		name = __builtin_preserve_access_index(&owner->comm);
+	} else if (record->state == WAIT_FILE_LOCK) {
+		struct file *file = (void *)file_of_lock(record->lock);
+		struct inode *inode = file ? FOLLOW(file, f_inode) : (void *)inode_of_lock(record->lock);
+		record->object_kind = file ? OBJECT_POSITION : OBJECT_FILE + FILE_OTHER;
+		record->object = FOLLOW(inode, i_ino);
+		name = file ? file_name(file) : name_of_inode(inode);
+	}
+	charge_cause(record, record->state, record->object_kind, record->object, 0, 0, name);
+	return 0;
+}
+
 /* A thread begins to wait: notes the object that it waits for. A file's name is read now, while the file is there. */
 NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *record)
 {
@@ -89,6 +116,8 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 			note_futex_list(record->number);
 		return 0;
 	}
+	if (state >= WAIT_MMAP_LOCK && state <= WAIT_KERNEL_LOCK)
+		return note_lock(record->number);
 	if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
 		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL)) {
 		struct file *file = file_of(task, argument(regs, 1));

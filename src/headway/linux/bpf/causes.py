@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.binary.kallsyms import KernelSymbols
 from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_VISIBLE, STILL_READY, THROTTLED
@@ -75,6 +76,7 @@ class CauseReader:
     def __init__(self, causes: Map, memory: BpfMaps) -> None:
         self._map, self._memory = causes, memory
         self._locks = Locks()
+        self._kernel = KernelSymbols()
         self._names: dict[tuple[int, int], LockName | None] = {}
         self._lines: dict[int, str] = {}
         self._gils: set[tuple[int, int]] = set()
@@ -189,6 +191,13 @@ class CauseReader:
             return self._line(thing), Behind.OBJECT, None
         if kind == CAUSES["OBJECT_STATE"]:
             return self._memory.state_name(thing), Behind.OBJECT, None
+        if kind == CAUSES["OBJECT_MEMORY"]:
+            return f"memory of {text or 'a process'}{f' {thing}' if thing else ''}", Behind.OBJECT, None
+        if kind == CAUSES["OBJECT_POSITION"]:
+            return f"position in {text or 'a file'}", Behind.OBJECT, None
+        if kind == CAUSES["OBJECT_LOCK"]:
+            symbol = self._kernel.data_at(thing)
+            return f"{symbol or f'{thing:#x}'} (kernel)", Behind.OBJECT, None
         file = FILES[(kind - CAUSES["OBJECT_FILE"]) % len(FILES)]
         return (f"{file}:[{thing}]" if file in ("pipe", "socket") or not text else text), Behind.OBJECT, None
 

@@ -5,6 +5,12 @@
 
 #include "maps.h"
 
+/* Returns an argument of the running thread's call, for a number that is not known before. */
+GLOBAL u64 any_argument(u32 number)
+{
+	return argument(bpf_task_pt_regs(bpf_get_current_task_btf()), number);
+}
+
 INLINE struct file *file_of(struct task_struct *task, u32 number)
 {
 	struct files_struct *files = task->files;

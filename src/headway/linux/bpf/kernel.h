@@ -141,6 +141,13 @@ static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (vo
 		bits;                                                                                                      \
 	})
 
+/* Returns where a field is in a structure. */
+#define OFFSET_OF(type, field)                                                             \
+	({                                                                                     \
+		u64 offset = __builtin_preserve_field_info(((type *)0)->field, FIELD_BYTE_OFFSET); \
+		offset;                                                                            \
+	})
+
 /* Reads a field through a pointer that the verifier does not trust. */
 #define FOLLOW(from, field)                                                                            \
 	({                                                                                                 \
@@ -245,22 +252,37 @@ INLINE u64 argument(struct pt_regs *regs, u32 number) /* of a system call, from 
 
 enum { CALL_FUTEX_WAITV = 449, CALL_FUTEX_WAKE = 454 }; /* on both */
 
-/* The same of the running thread's call, for a number that is not known before. */
-GLOBAL u64 any_argument(u32 number)
-{
-	return argument(bpf_task_pt_regs(bpf_get_current_task_btf()), number);
-}
-
 struct block_device;
 
 struct super_block {
 	struct block_device *s_bdev; /* that the file system is on; NULL: on none, or on several */
 } CORE;
 
+struct rw_semaphore {
+	long count;
+} CORE;
+
+struct inode;
+
+struct address_space {
+	struct inode *host;
+} CORE;
+
+struct hlist_head {
+	void *first;
+} CORE;
+
+struct hlist_node {
+	void *next;
+} CORE;
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	struct rw_semaphore i_rwsem;
+	struct address_space i_data;
+	struct hlist_head i_dentry;
 } CORE;
 
 struct qstr {
@@ -269,6 +291,9 @@ struct qstr {
 
 struct dentry {
 	struct qstr d_name;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
 } CORE;
 
 struct path {
@@ -277,7 +302,12 @@ struct path {
 
 struct file_operations;
 
+struct mutex {
+	long owner;
+} CORE;
+
 struct file {
+	struct mutex f_pos_lock;
 	const struct file_operations *f_op;
 	struct inode *f_inode;
 	struct path f_path;
@@ -379,6 +409,14 @@ struct thread_info {
 } CORE;
 
 struct callback_head;
+
+struct mm_struct {
+	struct rw_semaphore mmap_lock;
+} CORE;
+
+struct mm_struct___owned {
+	struct task_struct *owner; /* CONFIG_MEMCG */
+} CORE;
 
 struct seccomp {
 	int mode;

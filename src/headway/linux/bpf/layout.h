@@ -114,6 +114,9 @@ enum state {
 	KERNEL_SIGNAL, /* on the way into a signal handler */
 	WAIT_COREDUMP,
 	WAIT_FROZEN, /* its control group is frozen */
+	WAIT_MMAP_LOCK, /* the lock of an address space (kernel_locks.h) */
+	WAIT_FILE_LOCK, /* that of a file or directory, or of a file's position */
+	WAIT_KERNEL_LOCK, /* another one of the kernel */
 };
 
 /* Why a thread is ready and does not run: time ready is divided in this order (ready_parts.h). */
@@ -361,6 +364,7 @@ struct thread_record {
 	struct ready_clocks ready; /* the clocks there when it became ready */
 	__u64 ready_queue; /* its run queue (cfs_rq) then; 0: it cannot be throttled */
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
+	__u64 lock; /* of the kernel, for which it waits (kernel_locks.h); 0: for none */
 	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
 	__u64 futexes[N_LISTED]; /* that it waits for, if it is one of a list (enum futex_list) */
 	struct cause_key cause_key; /* while it is charged: likewise */
@@ -643,6 +647,9 @@ enum cause_kind {
 	OBJECT_LINE = OBJECT_FILE + N_FILES, /* the number of an interrupt line */
 	OBJECT_STATE, /* the state that time was taken from */
 	OBJECT_FUTEXES, /* any of a list of futexes: a number for the list. The cause's name is `futexes` of the record */
+	OBJECT_MEMORY, /* an address space: the id of the process that owns it */
+	OBJECT_POSITION, /* the position in an open file: the number of its inode */
+	OBJECT_LOCK, /* a lock of the kernel: its address */
 	OBJECT_MOVED, /* two futexes, the second of which the thread was moved to, or may be: likewise */
 	WAKER_THREAD, /* the waker's id; above it the lower half of the futex address, for a futex wait */
 	WAKER_STATE, /* the state of the interrupt that ended the wait; above it likewise */

@@ -5,6 +5,7 @@
 
 #include "files.h"
 #include "holders.h"
+#include "kernel_locks.h"
 #include "way_back.h"
 
 /* Whether the file system of a file is on a disk. Where it is not known to be, only the iowait mark tells of a disk. */
@@ -80,7 +81,8 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 /* The same of the running thread. */
 GLOBAL u32 own_wait_state(u32 doing)
 {
-	return wait_state(bpf_get_current_task_btf(), doing, true);
+	u32 lock = wait_for_lock();
+	return lock ? lock : wait_state(bpf_get_current_task_btf(), doing, true);
 }
 
 /* Returns the state of the running thread, which leaves its processor. `doing` was its state there, `why` is the kernel's prev_state. */

@@ -689,6 +689,26 @@ int handle_reclaim_end(u64 *ctx)
 	return 0;
 }
 
+/* ---- locks of the kernel ---- */
+
+SEC("tp_btf/contention_begin")
+int handle_contention_begin(u64 *ctx)
+{
+	struct thread_record *record = (u32)ctx[1] & LOCK_IS_SPUN_FOR ? NULL : own_record();
+	if (record)
+		record->lock = ctx[0];
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int handle_contention_end(u64 *ctx)
+{
+	struct thread_record *record = own_record();
+	if (record && record->lock == ctx[0])
+		record->lock = 0;
+	return 0;
+}
+
 /* ---- interrupts ---- */
 
 INLINE int begin_interrupt(u32 state)

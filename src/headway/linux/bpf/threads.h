@@ -252,6 +252,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 		record->span_id = record->trace_id[0] = record->trace_id[1] = 0;
 		record->attribute_size = record->names_known = 0;
 	}
+	record->lock = 0;
 	record->object_kind = OBJECT_NONE;
 	record->waker_kind = OBJECT_NONE;
 	record->overhead = 0;

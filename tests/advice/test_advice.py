@@ -555,6 +555,8 @@ def test_the_share_of_a_loss_that_is_not_known_is_one_of_what_was_seen() -> None
 def test_a_thread_of_the_kernel_makes_no_calls() -> None:
     submits = only(replace(thread(kernel__thread=0.9), name="iou-sqp-4711"))
     assert "IORING_SETUP_SQPOLL" in submits.text
+    in_vain = only(replace(thread(poll__io_uring=0.9), name="iou-sqp-4711"))
+    assert "IORING_SETUP_SQPOLL" in in_vain.text
     other = only(replace(thread(kernel__thread=0.9), name="kworker/0:1"))
     for advice in (submits, other):
         assert "strace" not in (advice.command or "")

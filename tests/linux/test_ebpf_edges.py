@@ -28,7 +28,7 @@ from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
-from headway.model import READY_PARTS, Ledger, Quality, merge, violations
+from headway.model import READY_PARTS, Ledger, Quality, interrupt_time, merge, violations
 from headway.session.child import SuspendedChild
 from headway.session.measure import observe
 
@@ -211,6 +211,26 @@ def test_the_workers_of_io_uring_are_threads_of_the_program(compile_c: Compile, 
     assert all(worker.pid == main.pid and worker.name.startswith("iou-wrk") for worker in workers)
     assert sum(worker.states["kernel.thread"].time for worker in workers if "kernel.thread" in worker.states) > 0
     assert not any(state in ("user", "kernel.read") for worker in workers for state in worker.states)
+
+
+@root
+def test_the_thread_that_looks_for_submissions_polls_while_there_are_none(compile_c: Compile) -> None:
+    try:
+        program = compile_c("io_uring_thread")
+    except subprocess.CalledProcessError:
+        pytest.skip("this system's headers have no io_uring")
+    if subprocess.run([program, "1"], capture_output=True).returncode == 77:
+        pytest.skip("io_uring is not allowed here")
+    ledger, (tid, in_vain) = measure(program, "20")
+    submitter = next(thread for thread in ledger.threads if thread.tid == int(tid))
+    assert submitter.name == f"iou-sqp-{submitter.pid}"
+    polled, done = submitter.states["poll.io_uring"], submitter.states["kernel.thread"]
+    interrupted = interrupt_time(submitter.states) + sum(
+        cell.time for state, cell in submitter.states.items() if state in ("stolen", "overhead")
+    )
+    assert polled.time + interrupted >= int(in_vain)
+    assert 1 <= (done.count or 0) <= 21  # how it ends is one too
+    assert polled.time > done.time
 
 
 @root

@@ -60,6 +60,7 @@ def test_every_program_of_the_object_is_loaded_in_some_shape() -> None:
             hooks = {p.section.partition("/")[2] for p in programs.programs.values() if p.section.startswith("tp_btf/")}
             hooks |= {"local_timer_entry", "local_timer_exit"}  # of those that share a program
             hooks |= {"mm_vmscan_direct_reclaim_begin", "mm_vmscan_direct_reclaim_end"}
+            hooks |= {"io_uring_submit_req", "io_uring_complete"}
             hooks -= set() if has_fault_tracepoints else {"page_fault_user", "page_fault_kernel"}
             loading.leave_out_needless(programs, shape, Features(frozenset(hooks), steal=True, faults=True, fetch=True))
             out = {program.name for program in programs.programs.values() if not program.wanted}

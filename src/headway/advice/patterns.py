@@ -247,7 +247,7 @@ _POLLS = (
         "pread64",
     ),
 )
-_BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split()}
+_BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split()} | {"io_uring": SUBMISSIONS}
 OTHER_POLL = Pattern(
     "block until there is something (poll with a timeout, epoll_wait with -1, io_uring), or ask less often",
     "sudo timeout 2 strace -r -p {tid}",

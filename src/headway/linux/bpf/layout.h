@@ -117,6 +117,7 @@ enum state {
 	WAIT_MMAP_LOCK, /* the lock of an address space (kernel_locks.h) */
 	WAIT_FILE_LOCK, /* that of a file or directory, or of a file's position */
 	WAIT_KERNEL_LOCK, /* another one of the kernel */
+	POLL_IO_URING, /* the kernel's thread that looks for an io_uring's submissions found none (submissions.h) */
 };
 
 /* Why a thread is ready and does not run: time ready is divided in this order (ready_parts.h). */
@@ -375,6 +376,7 @@ enum thread_flag {
 	THREAD_NEW = 1,
 	THREAD_KERNEL = 2,
 	THREAD_EXECUTES = 4, /* opened in execve */
+	THREAD_SUBMITS = 16, /* the kernel's thread that looks for an io_uring's submissions */
 	THREAD_RAN = 8, /* opened while it ran: sum_exec_runtime lagged behind, so `runtime` is too large */
 };
 

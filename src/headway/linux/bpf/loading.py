@@ -82,6 +82,8 @@ _VECTORS = (
 
 _SHARED: Mapping[str, tuple[str, ...]] = {
     "irq_vector": _VECTORS,
+    "submission": ("io_uring_submit_req", "io_uring_submit_sqe"),
+    "submitted": ("io_uring_complete", "io_uring_queue_async_work", "io_uring_poll_arm"),
     "reclaim": ("mm_vmscan_direct_reclaim", "mm_vmscan_memcg_reclaim"),
 }
 """The tracepoints that share a program, by the first words of its section and of theirs."""
@@ -95,6 +97,8 @@ _LAYERS: Mapping[str, Level] = {
     "handle_signal_deliver": Level.CALLS,
     "handle_reclaim_begin": Level.CALLS,
     "handle_reclaim_end": Level.CALLS,
+    "handle_submission": Level.CALLS,
+    "handle_submitted": Level.CALLS,
     "handle_irq_handler_entry": Level.INTERRUPTS,
     "handle_irq_handler_exit": Level.INTERRUPTS,
     "handle_softirq_entry": Level.INTERRUPTS,

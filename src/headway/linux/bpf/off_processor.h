@@ -75,7 +75,7 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 		return WAIT_DISK;
 	if (doing == KERNEL_COREDUMP)
 		return WAIT_COREDUMP;
-	return doing == KERNEL_THREAD ? WAIT_KTHREAD : WAIT_OTHER;
+	return doing == KERNEL_THREAD || doing == POLL_IO_URING ? WAIT_KTHREAD : WAIT_OTHER;
 }
 
 /* The same of the running thread. */

@@ -24,6 +24,7 @@
 #include "regions.h"
 #include "code_samples.h"
 #include "state_samples.h"
+#include "submissions.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -506,6 +507,7 @@ int handle_task_rename(u64 *ctx)
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	if (record) {
 		bpf_probe_read_kernel(record->name, sizeof(record->name), comm);
+		note_submitter(task, record);
 	} else if (settings.name_length) {
 		char fresh[16] = {};
 		bpf_probe_read_kernel(fresh, sizeof(fresh), comm);
@@ -707,6 +709,22 @@ int handle_contention_end(u64 *ctx)
 	if (record && record->lock == ctx[0])
 		record->lock = 0;
 	return 0;
+}
+
+/* ---- submissions of an io_uring ---- */
+
+SEC("raw_tp/submission")
+int handle_submission(u64 *ctx)
+{
+	(void)ctx;
+	return change_submitter(POLL_IO_URING, KERNEL_THREAD);
+}
+
+SEC("raw_tp/submitted")
+int handle_submitted(u64 *ctx)
+{
+	(void)ctx;
+	return change_submitter(KERNEL_THREAD, POLL_IO_URING);
 }
 
 /* ---- interrupts ---- */

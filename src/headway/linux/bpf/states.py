@@ -50,6 +50,7 @@ _FIXED = {
     "WAIT_FROZEN": "wait.frozen",
     "WAIT_MMAP_LOCK": "wait.mmap_lock",
     "WAIT_FILE_LOCK": "wait.file_lock",
+    "POLL_IO_URING": "poll.io_uring",
     "WAIT_KERNEL_LOCK": "wait.kernel_lock",
     "IRQ_DEVICE": "irq.device",
     "IRQ_TIMER": "irq.timer",

@@ -186,7 +186,15 @@ INLINE u32 state_as_recorded(u32 state, struct thread_record *record)
 {
 	if (state == USER)
 		return record->user;
+	if (state == KERNEL_THREAD && record->flags & THREAD_SUBMITS)
+		return POLL_IO_URING;
 	return state == KERNEL_CALL + CALL_RESTART_SYSCALL && record->interrupted_call ? record->interrupted_call : state;
+}
+
+/* Whether the kernel's thread that looks for an io_uring's submissions has this name. Only such a thread is asked. */
+INLINE bool is_submitter_name(const char *name)
+{
+	return !__builtin_memcmp(name, "iou-sqp-", 8);
 }
 
 /*
@@ -262,6 +270,11 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	if (FIELD_EXISTS(task->sched_info.run_delay))
 		record->run_delay = task->sched_info.run_delay;
 	bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
+	if (task->flags & PF_WORKER && is_submitter_name(record->name)) {
+		record->flags |= THREAD_SUBMITS;
+		if (record->resume == KERNEL_THREAD)
+			record->resume = POLL_IO_URING;
+	}
 	if (settings.divide_ready) {
 		record->process = enter_process(p, task->tgid);
 		record->ready_cpu = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Locks of the kernel for which a thread sleeps: mutexes, semaphores, and the locks of address spaces (mmap_lock), of files
- * and directories (i_rwsem), and of the position in a file (f_pos_lock). The tracepoints contention_begin and contention_end say which one (commit 16edd9b511a1, "locking: Add lock
- * contention tracepoints", 5.19). They occur only where a lock is not free, so nothing is paid elsewhere.
+ * and directories (i_rwsem), and of the position in a file (f_pos_lock). The tracepoints contention_begin and
+ * contention_end say which one (commit 16edd9b511a1, "locking: Add lock contention tracepoints", 5.19). They occur only
+ * where a lock is not free, so nothing is paid elsewhere.
  *
  * A lock in an address space or an inode is recognised by its surroundings: what lies around it there leads back to it. The
  * inode's own pages have a pointer to the inode, and the thread that owns an address space has one to that.

@@ -136,11 +136,11 @@ def test_a_wait_for_a_files_lock_names_the_file_and_who_had_it(
 
 
 def test_a_wait_for_the_lock_of_an_address_space_is_called_so(compile_c: Compile) -> None:
-    """Threads that map memory and give it back wait for each other; not each wait is seen to be ended by a thread."""
-    ledger, said = measure(compile_c("why_locks"), "memory", options=WHY)
+    """Threads that map memory and give it back wait for each other, and as they end."""
+    ledger, _ = measure(compile_c("why_locks"), "memory", options=WHY)
     waiter = only(ledger, "waiter")
     waited = waiter.states["wait.mmap_lock"]
-    assert 0 < (waited.count or 0) <= int(said[0])
+    assert waited.count
     assert not {"wait.mmap", "wait.munmap"} & waiter.states.keys()
     (about,) = behind(waiter, "wait.mmap_lock", Behind.OBJECT).values()
     assert about.name == f"memory of why_locks {waiter.pid}"
@@ -173,12 +173,67 @@ child(lambda: os.write(counter, bytes([1, *[0] * 7]))); os.read(counter, 8)
 def test_what_is_read_from_is_named_and_who_wrote_to_it(together: Together) -> None:
     ledger, _ = together["reads"]
     reader, *writers = sorted(ledger.threads, key=lambda t: t.birth)
-    waits = {"pipe": "pipe:[", "net": "socket:[", "epoll": "[eventpoll]", "file": "[eventfd]"}
+    waits = {"pipe": "pipe:[", "net": "socket:[", "epoll": "pipe:[", "file": "[eventfd]"}
     for (state, begins), writer in zip(waits.items(), writers, strict=True):
         objects = behind(reader, f"wait.{state}", Behind.OBJECT)
         assert any(name.startswith(begins) for name in objects), objects
         assert writer.tid in {cause.tid for cause in behind(reader, f"wait.{state}", Behind.WAKER).values()}
         assert sum(cause.time for cause in objects.values()) == reader.states[f"wait.{state}"].time
+
+
+ENDS = """
+import os, select, socket
+from until import until_asleep, until_seen
+
+listening = socket.create_server(("127.0.0.1", 0))
+port = listening.getsockname()[1]
+parent = os.getpid()
+if os.fork() == 0:
+    end, _ = listening.accept()
+    for _ in range(2):
+        until_asleep(parent)
+        until_seen()
+        end.send(b"x")
+    os._exit(0)
+end = socket.create_connection(("127.0.0.1", port))
+end.recv(1)
+events, (quiet, _) = select.epoll(), os.pipe()
+events.register(quiet), events.register(end, select.EPOLLIN)
+events.poll()
+one, other = socket.socketpair()
+if os.fork() == 0:
+    until_asleep(parent)
+    until_seen()
+    other.send(b"x")
+    os._exit(0)
+one.recv(1)
+os.wait(), os.wait()
+print(port, os.fstat(end.fileno()).st_ino, os.fstat(one.fileno()).st_ino)
+"""
+
+
+def test_a_socket_has_its_other_end_and_an_epoll_the_file_that_ended_the_wait() -> None:
+    ledger, (port, by_address, by_process) = measure(*python(ENDS), options=WHY)
+    reader = min(ledger.threads, key=lambda t: t.birth)
+    far = f"socket:[{by_address}] to 127.0.0.1:{port}"
+    assert set(behind(reader, "wait.net", Behind.OBJECT)) == {far, f"socket:[{by_process}] of process {reader.pid}"}
+    (ended,) = behind(reader, "wait.epoll", Behind.OBJECT).values()
+    assert (ended.name, ended.time) == (far, reader.states["wait.epoll"].time)
+
+
+def test_a_wait_for_a_file_that_a_process_or_the_kernel_serves_has_its_file_system(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/fuse") or not os.access("/proc/kmsg", os.R_OK):
+        pytest.skip("there is no FUSE here, or no /proc/kmsg")
+    if subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("nothing may be mounted here")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    ledger, _ = measure(*script("fuse_file", str(folder)), options=WHY)
+    reader, daemon, *_ = sorted(ledger.threads, key=lambda t: t.birth)
+    for state, name in (("wait.fuse", "served"), ("wait.proc", "kmsg")):
+        (file,) = behind(reader, state, Behind.OBJECT).values()
+        assert (file.name, file.time) == (name, reader.states[state].time)
+    assert {cause.tid for cause in behind(reader, "wait.fuse", Behind.WAKER).values()} == {daemon.tid}
 
 
 @pytest.mark.skipif(len(PROCESSORS) < 2, reason="needs two processors")

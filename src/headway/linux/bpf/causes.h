@@ -11,6 +11,7 @@
 #include "futexes.h"
 #include "kernel_locks.h"
 #include "levels.h"
+#include "waited_files.h"
 
 /*
  * Charges time of a thread in a state to a cause. `name` is read when the cause is first seen; it may be NULL. Only one
@@ -36,7 +37,7 @@ INLINE void charge_cause(
 	fresh->time = time;
 	fresh->count = count;
 	__builtin_memset(fresh->name, 0, sizeof(fresh->name));
-	if (name && (kind == OBJECT_FUTEXES || kind == OBJECT_MOVED))
+	if (name && (kind == OBJECT_FUTEXES || kind == OBJECT_MOVED || kind == OBJECT_FILE + FILE_SOCKET))
 		bpf_probe_read_kernel(fresh->name, sizeof(fresh->name), name);
 	else if (name)
 		bpf_probe_read_kernel_str(fresh->name, sizeof(fresh->name), name);
@@ -105,6 +106,26 @@ GLOBAL int note_lock(u32 number)
 	return 0;
 }
 
+/* A thread waits for a file: notes it as the object. Its name is read now, while it is there. */
+GLOBAL int note_file(u32 number, u64 address)
+{
+	struct thread_record *record = thread_record_at(number);
+	struct file *file = (void *)address;
+	struct inode *inode = FOLLOW(file, f_inode);
+	if (!record || !inode)
+		return 0;
+	u32 kind = OBJECT_FILE + file_kind(file);
+	const void *name = file_name(file);
+	record->object_kind = kind;
+	record->object = FOLLOW(inode, i_ino);
+	if (kind == OBJECT_FILE + FILE_SOCKET) {
+		note_peer(&record->peer, file);
+		name = &record->peer;
+	}
+	charge_cause(record, record->state, kind, record->object, 0, 0, name);
+	return 0;
+}
+
 /* A thread begins to wait: notes the object that it waits for. A file's name is read now, while the file is there. */
 NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *record)
 {
@@ -119,15 +140,9 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 	if (state >= WAIT_MMAP_LOCK && state <= WAIT_KERNEL_LOCK)
 		return note_lock(record->number);
 	if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
-		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL)) {
-		struct file *file = file_of(task, argument(regs, 1));
-		struct inode *inode = FOLLOW(file, f_inode);
-		if (!inode)
-			return 0;
-		record->object_kind = OBJECT_FILE + file_kind(file);
-		record->object = FOLLOW(inode, i_ino);
-		charge_cause(record, state, record->object_kind, record->object, 0, 0, file_name(file));
-	}
+		(state >= WAIT_FUSE && state <= WAIT_OVERLAY) ||
+		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL))
+		note_file(record->number, (u64)file_of(task, argument(regs, 1)));
 	return 0;
 }
 
@@ -140,6 +155,10 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *
 {
 	u32 doing = p->deferred_depth ? p->deferred_state : p->state, tid = 0, pid = 0;
 	record->woken_at = 0;
+	if (OPTION(why) && record->state == WAIT_EPOLL && record->object_kind == OBJECT_FILE + FILE_EPOLL) {
+		struct task_struct *task = (void *)arguments[0];
+		note_file(record->number, (u64)ready_file_of(file_of(task, argument(bpf_task_pt_regs(task), 1))));
+	}
 	struct task_struct *waker = bpf_get_current_task_btf();
 	if ((is_undivided(p) || settings.undivided == CHOSEN_UNDIVIDED) && is_in_interrupt(p, arguments))
 		doing = IRQ_ANY;

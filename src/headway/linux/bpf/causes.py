@@ -7,6 +7,7 @@ process lives, each time that the source is served.
 from __future__ import annotations
 
 import re
+import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
@@ -31,6 +32,7 @@ GIL = "wait.gil"
 _KEY = packing("cause_key", "birth", "object", "tid", "pid", "state", "kind")
 _VALUE = packing("cause", "time", "count", "name")
 _FUTEXES = struct.Struct(f"<{FUTEX_LIST['N_LISTED']}Q")
+_PEER = packing("socket_peer", "family", "port", "pid", "address")
 _SEVERAL = (CAUSES["OBJECT_FUTEXES"], CAUSES["OBJECT_MOVED"])
 _WAKERS = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"])
 _NO_THREADS = {
@@ -199,7 +201,9 @@ class CauseReader:
             symbol = self._kernel.data_at(thing)
             return f"{symbol or f'{thing:#x}'} (kernel)", Behind.OBJECT, None
         file = FILES[(kind - CAUSES["OBJECT_FILE"]) % len(FILES)]
-        return (f"{file}:[{thing}]" if file in ("pipe", "socket") or not text else text), Behind.OBJECT, None
+        if file == "socket":
+            return f"socket:[{thing}]{_other_end(raw)}", Behind.OBJECT, None
+        return (f"{file}:[{thing}]" if file == "pipe" or not text else text), Behind.OBJECT, None
 
     def _futex(self, pid: int, address: int) -> str:
         lock = self._names.get((pid, address))
@@ -223,6 +227,16 @@ class CauseReader:
         if not self._lines:
             self._lines = dict(_interrupt_lines())
         return self._lines.get(number, f"interrupt {number}")
+
+
+def _other_end(raw: bytes) -> str:
+    """Return words for the other end of a socket; empty: it has none, or none that is known."""
+    family, port, pid, address = _PEER.unpack_from(raw.ljust(_PEER.size, b"\0"))
+    if family == socket.AF_UNIX and pid:
+        return f" of process {pid}"
+    if family == socket.AF_INET:
+        return f" to {socket.inet_ntop(family, bytes(address[:4]))}:{socket.ntohs(port)}"
+    return f" to [{socket.inet_ntop(family, bytes(address))}]:{socket.ntohs(port)}" if family == socket.AF_INET6 else ""
 
 
 def _addresses(kind: int, value: bytes) -> list[int]:

@@ -255,6 +255,7 @@ enum { CALL_FUTEX_WAITV = 449, CALL_FUTEX_WAKE = 454 }; /* on both */
 struct block_device;
 
 struct super_block {
+	unsigned long s_magic;
 	struct block_device *s_bdev; /* that the file system is on; NULL: on none, or on several */
 } CORE;
 
@@ -312,11 +313,51 @@ struct file {
 	struct inode *f_inode;
 	struct path f_path;
 	unsigned int f_flags;
+	void *private_data;
 } CORE;
 
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
+} CORE;
+
+struct list_head {
+	struct list_head *prev;
+} CORE;
+
+struct epoll_filefd {
+	struct file *file;
+} CORE;
+
+struct epitem { /* a file that an epoll watches (fs/eventpoll.c) */
+	struct list_head rdllink;
+	struct epoll_filefd ffd;
+} CORE;
+
+struct eventpoll {
+	struct list_head rdllist; /* of those that are ready */
+} CORE;
+
+struct in6_addr {
+	u8 bytes[16];
+} CORE;
+
+struct sock_common {
+	unsigned short skc_family;
+	u32 skc_daddr;
+	u16 skc_dport;
+	struct in6_addr skc_v6_daddr;
+} CORE;
+
+struct pid;
+
+struct sock {
+	struct sock_common __sk_common;
+	struct pid *sk_peer_pid;
+} CORE;
+
+struct socket {
+	struct sock *sk;
 } CORE;
 
 struct files_struct {

@@ -117,6 +117,10 @@ enum state {
 	WAIT_MMAP_LOCK, /* the lock of an address space (kernel_locks.h) */
 	WAIT_FILE_LOCK, /* that of a file or directory, or of a file's position */
 	WAIT_KERNEL_LOCK, /* another one of the kernel */
+	WAIT_FUSE, /* a file that a process serves */
+	WAIT_NFS,
+	WAIT_PROC,
+	WAIT_OVERLAY,
 	POLL_IO_URING, /* the kernel's thread that looks for an io_uring's submissions found none (submissions.h) */
 };
 
@@ -278,6 +282,15 @@ struct cause {
 	char name[32];
 };
 
+/* The other end of a socket, in the 32 bytes of a cause's name. */
+struct socket_peer {
+	__u16 family; /* AF_UNIX, AF_INET or AF_INET6; 0: it has no other end, or one that is not known */
+	__u16 port; /* in the order of the network */
+	__u32 pid; /* of the process that made it, in the initial pid namespace */
+	char address[16];
+	__u64 spare;
+};
+
 /* Futexes, in the 32 bytes of a cause's name: their addresses, below how many there are, and which of them ended the wait. */
 enum futex_list {
 	N_LISTED = 4, /* so many of them */
@@ -367,6 +380,7 @@ struct thread_record {
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
 	__u64 lock; /* of the kernel, for which it waits (kernel_locks.h); 0: for none */
 	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
+	struct socket_peer peer; /* of the socket that it waits for, while that is noted */
 	__u64 futexes[N_LISTED]; /* that it waits for, if it is one of a list (enum futex_list) */
 	struct cause_key cause_key; /* while it is charged: likewise */
 	struct cause cause;
@@ -645,7 +659,8 @@ enum exit_kind { THREAD_COUNTS, THREAD_HISTOGRAMS, TASK_RECORD }; /* not a birth
 enum cause_kind {
 	OBJECT_NONE,
 	OBJECT_ADDRESS, /* in the thread's memory: a futex */
-	OBJECT_FILE, /* + kind of file, see FILE_NONE; the object is the number of its inode */
+	/* + kind of file, see FILE_NONE; the object is the number of its inode. A socket's name is a struct socket_peer */
+	OBJECT_FILE,
 	OBJECT_LINE = OBJECT_FILE + N_FILES, /* the number of an interrupt line */
 	OBJECT_STATE, /* the state that time was taken from */
 	OBJECT_FUTEXES, /* any of a list of futexes: a number for the list. The cause's name is `futexes` of the record */

@@ -16,6 +16,27 @@ INLINE bool is_on_disk(struct file *file)
 	return FOLLOW(of, s_bdev) || (FOLLOW(inode, i_mode) & MODE_TYPE) == MODE_BLOCK;
 }
 
+/* Numbers of file systems: include/uapi/linux/magic.h, fs/fuse/inode.c. */
+enum { MAGIC_NFS = 0x6969, MAGIC_PROC = 0x9fa0, MAGIC_FUSE = 0x65735546, MAGIC_OVERLAY = 0x794c7630 };
+
+/* Returns the wait for a file that is on no disk, by its file system. */
+INLINE u32 wait_by_file_system(struct file *file)
+{
+	struct inode *inode = FOLLOW(file, f_inode);
+	struct super_block *of = FOLLOW(inode, i_sb);
+	switch (FOLLOW(of, s_magic)) {
+	case MAGIC_FUSE:
+		return WAIT_FUSE;
+	case MAGIC_NFS:
+		return WAIT_NFS;
+	case MAGIC_PROC:
+		return WAIT_PROC;
+	case MAGIC_OVERLAY:
+		return WAIT_OVERLAY;
+	}
+	return WAIT_FILE;
+}
+
 /* Returns the wait by the kind of file that the system call is about. */
 INLINE u32 wait_by_file(u64 file)
 {
@@ -25,7 +46,7 @@ INLINE u32 wait_by_file(u64 file)
 	case FILE_SOCKET:
 		return WAIT_NET;
 	case FILE_DISK:
-		return is_on_disk((struct file *)file) ? WAIT_DISK : WAIT_FILE;
+		return is_on_disk((struct file *)file) ? WAIT_DISK : wait_by_file_system((struct file *)file);
 	}
 	return WAIT_FILE;
 }
@@ -64,11 +85,14 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
 		if (reason == WAIT_IO_URING)
 			return reason;
+		if (reason == WAIT_BY_FILE) {
+			u32 by =
+				runs ? own_wait_by_file(call) : wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
+			/* Whoever waits for a page does so with the iowait mark, also where no disk has it. */
+			return disk && by != WAIT_FUSE && by != WAIT_NFS ? WAIT_DISK : by;
+		}
 		if (disk)
 			return WAIT_DISK;
-		if (reason == WAIT_BY_FILE)
-			return runs ? own_wait_by_file(call)
-						: wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
 		return reason ? reason : WAIT_CALL + call;
 	}
 	if (disk)

@@ -32,11 +32,29 @@ from headway.model import READY_PARTS, Ledger, Quality, interrupt_time, merge, v
 from headway.session.child import SuspendedChild
 from headway.session.measure import observe
 
-from .measuring import check, count_of, measure, only
+from .measuring import Together, check, count_of, measure, measure_together, only
 
 pytestmark = pytest.mark.kernel
 
 root = pytest.mark.root
+ALIVE = 1000 if FEW else 5000
+GENERATIONS = 3 if FEW else 4
+
+
+@pytest.fixture(scope="module")
+def together(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> Together:
+    data = tmp_path_factory.mktemp("io_uring") / "data"
+    programs: dict[str, list[str | Path]] = {
+        "threads_at_once": [compile_c("threads_at_once"), str(ALIVE)],
+        "bomb": [compile_c("bomb"), str(GENERATIONS)],
+        "efault": [compile_c("efault")],
+        "spawn": [compile_c("spawn")],
+    }
+    with suppress(subprocess.CalledProcessError):  # where this system's headers have no io_uring
+        program = compile_c("io_uring")
+        if subprocess.run([program, data]).returncode != 77:
+            programs["io_uring"] = [program, data]
+    return measure_together(programs)
 
 
 # ---- what stands in its way ----
@@ -159,17 +177,15 @@ def test_threads_beyond_the_room_are_counted_and_the_others_are_complete(compile
 
 
 @root
-def test_thousands_of_threads_alive_at_once_are_all_measured(compile_c: Compile) -> None:
-    number = 1000 if FEW else 5000
-    ledger, _ = measure(compile_c("threads_at_once"), str(number))
-    assert len(ledger.threads) == number + 1
+def test_thousands_of_threads_alive_at_once_are_all_measured(together: Together) -> None:
+    ledger, _ = together["threads_at_once"]
+    assert len(ledger.threads) == ALIVE + 1
 
 
 @root
-def test_processes_that_fork_processes_are_all_there(compile_c: Compile) -> None:
-    depth = 3 if FEW else 4
-    ledger, _ = measure(compile_c("bomb"), str(depth))
-    assert len(ledger.threads) == sum(4**generation for generation in range(depth + 2))
+def test_processes_that_fork_processes_are_all_there(together: Together) -> None:
+    ledger, _ = together["bomb"]
+    assert len(ledger.threads) == sum(4**generation for generation in range(GENERATIONS + 2))
     assert all(thread.end is not None for thread in ledger.threads)
 
 
@@ -188,8 +204,8 @@ def test_states_beyond_a_threads_cells_share_one_and_nothing_is_lost_of_the_time
 
 
 @root
-def test_calls_that_fail_at_their_memory_are_counted(compile_c: Compile) -> None:
-    thread = only(measure(compile_c("efault"))[0])
+def test_calls_that_fail_at_their_memory_are_counted(together: Together) -> None:
+    thread = only(together["efault"][0])
     assert 1000 <= (thread.states["kernel.pread64"].count or 0) <= 1004
     # One fault a call, or two: on some processors the kernel tries the copy again, byte by byte.
     assert 1000 <= (thread.states["kernel.fault"].count or 0) <= 2200, "none of them is minor or major"
@@ -197,14 +213,10 @@ def test_calls_that_fail_at_their_memory_are_counted(compile_c: Compile) -> None
 
 
 @root
-def test_the_workers_of_io_uring_are_threads_of_the_program(compile_c: Compile, tmp_path: Path) -> None:
-    try:
-        program = compile_c("io_uring")
-    except subprocess.CalledProcessError:
-        pytest.skip("this system's headers have no io_uring")
-    if subprocess.run([program, tmp_path / "data"]).returncode == 77:
-        pytest.skip("io_uring is not allowed here")
-    ledger, _ = measure(program, tmp_path / "data")
+def test_the_workers_of_io_uring_are_threads_of_the_program(together: Together) -> None:
+    if "io_uring" not in together:
+        pytest.skip("this system's headers have no io_uring, or it is not allowed here")
+    ledger, _ = together["io_uring"]
     main = next(thread for thread in ledger.threads if thread.tid == thread.pid)
     workers = [thread for thread in ledger.threads if thread is not main]
     assert workers
@@ -234,8 +246,8 @@ def test_the_thread_that_looks_for_submissions_polls_while_there_are_none(compil
 
 
 @root
-def test_every_way_to_make_a_process_is_followed(compile_c: Compile) -> None:
-    ledger, _ = measure(compile_c("spawn"))
+def test_every_way_to_make_a_process_is_followed(together: Together) -> None:
+    ledger, _ = together["spawn"]
     assert Counter(thread.name for thread in ledger.threads) == {"spawn": 1, "true": 3}
     main = next(thread for thread in ledger.threads if thread.name == "spawn")
     assert main.states["wait.child"].count
@@ -422,7 +434,7 @@ def test_everything_in_short_intervals_under_load() -> None:
 @root
 def test_processors_and_threads_tell_the_same_story_under_load() -> None:
     with load():
-        ledger = observe(Selection(everything=True), prefer="bpf", seconds=0.3 if FEW else 2).ledger
+        ledger = observe(Selection(everything=True), prefer="bpf", seconds=0.5 if FEW else 2).ledger
     # A thread that the kernel had no memory for at its birth is counted, and is not among the threads then.
     allowed = ("switches_unseen", "threads_without_kernel_memory")
     check(ledger, *allowed)

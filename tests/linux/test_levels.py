@@ -22,9 +22,21 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf.division import divided
-from headway.model import Cell, Ledger, Quality, Thread
+from headway.model import Cell, Quality, Thread
 
-from .measuring import check, count_of, disturbed, measure, measure_intervals, only, python, time_in, until_asleep
+from .measuring import (
+    Together,
+    check,
+    count_of,
+    disturbed,
+    measure,
+    measure_intervals,
+    measure_together,
+    only,
+    python,
+    time_in,
+    until_asleep,
+)
 
 SWITCHES = MeasureOptions(level=Level.SWITCHES)
 CALLS = MeasureOptions(level=Level.CALLS)
@@ -103,13 +115,30 @@ def test_what_needs_the_states_of_processor_time_is_refused_with_one_sentence(
 
 # ---- the kernel ----
 
+COMPUTES = "import time\nend = time.process_time() + .2\nwhile time.process_time() < end: pass"
+
+
+@pytest.fixture(scope="module")
+def together(compile_c: Compile) -> Together:
+    """At the level switches; ``each_wait`` has a process for each of `WAITS`."""
+    programs: dict[str, list[str | Path]] = {
+        "threads": [compile_c("threads"), "500"],
+        "computes": [*python(COMPUTES)],
+        "true": ["true"],
+        "each_wait": [*script("each_wait")],
+    }
+    return measure_together(programs, options=SWITCHES)
+
 
 @needs_root
 @pytest.mark.parametrize(
     "options", [pytest.param(SWITCHES, id="switches"), pytest.param(CALLS, id="calls", marks=pytest.mark.exhaustive)]
 )
-def test_the_laws_hold(options: MeasureOptions, compile_c: Compile) -> None:
-    measure(compile_c("threads"), "500", options=options)
+def test_the_laws_hold(options: MeasureOptions, compile_c: Compile, together: Together) -> None:
+    if options is SWITCHES:
+        assert len(together["threads"][0].threads) == 501
+    else:
+        measure(compile_c("threads"), "500", options=options)
     whole, parts = measure_intervals(
         0.05, *python("import os\nfor i in range(200): os.wait4(os.spawnlp(1, 'true', 'true'), 0)"), options=options
     )
@@ -118,10 +147,8 @@ def test_the_laws_hold(options: MeasureOptions, compile_c: Compile) -> None:
 
 
 @needs_root
-def test_processor_time_is_exact_and_its_division_is_sampled() -> None:
-    ledger, _ = measure(
-        *python("import time\nend = time.process_time() + .2\nwhile time.process_time() < end: pass"), options=SWITCHES
-    )
+def test_processor_time_is_exact_and_its_division_is_sampled(together: Together) -> None:
+    ledger, _ = together["computes"]
     thread = only(ledger)
     indices = ledger.indices(thread)
     assert indices.quality["rpi"] is Quality.EXACT
@@ -138,8 +165,8 @@ def test_processor_time_is_exact_and_its_division_is_sampled() -> None:
 
 
 @needs_root
-def test_a_thread_without_a_sample_is_running_and_its_effective_time_a_bound() -> None:
-    ledger, _ = measure("true", options=MeasureOptions(level=Level.SWITCHES))
+def test_a_thread_without_a_sample_is_running_and_its_effective_time_a_bound(together: Together) -> None:
+    ledger, _ = together["true"]
     thread = only(ledger)
     if thread.sampled:
         pytest.skip("a sample fell into the millisecond that true lives, or counters divide it")
@@ -152,16 +179,10 @@ def test_a_thread_without_a_sample_is_running_and_its_effective_time_a_bound() -
 WAITS = ("pipe", "poll", "epoll", "child", "signal", "net", "futex", "sleep")
 
 
-@pytest.fixture(scope="module")
-def waiting() -> Ledger:
-    """Of a program with a process for each of these waits."""
-    return measure(*script("each_wait"), options=SWITCHES)[0]
-
-
 @needs_root
 @pytest.mark.parametrize("reason", WAITS)
-def test_a_wait_has_its_reason_without_handlers_of_calls(waiting: Ledger, reason: str) -> None:
-    thread = only(waiting, reason)
+def test_a_wait_has_its_reason_without_handlers_of_calls(together: Together, reason: str) -> None:
+    thread = only(together["each_wait"][0], reason)
     assert count_of(thread, f"wait.{reason}") >= 1
     others = {state for state in thread.states if state.startswith("wait.")} - {f"wait.{reason}"}
     assert not others & {f"wait.{other}" for other in WAITS}

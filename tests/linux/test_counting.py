@@ -49,7 +49,7 @@ def program(compile_c: Compile) -> Path:
 @pytest.fixture(scope="module")
 def together(compile_c: Compile) -> Together:
     ways = [("touch", "20000"), ("sleep", "100"), ("threads", "100"), ("forks", "20")]
-    programs = {how: [compile_c("counting"), how, number] for how, number in ways}
+    programs: dict[str, list[str | Path]] = {how: [compile_c("counting"), how, number] for how, number in ways}
     return measure_together(programs, options=counting("page-faults", "minor-faults", "context-switches"))
 
 

@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 
-from until import until_asleep, until_seen
+from until import until_asleep, until_seen  # type: ignore[import-not-found]
 
 FOLDER = sys.argv[1]
 LIBC = ctypes.CDLL(None, use_errno=True)

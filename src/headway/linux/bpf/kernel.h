@@ -476,6 +476,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned int __state; /* `state` before commit 2f064a59a11f, 5.14 */
 	unsigned int flags;
+	int exit_state; /* not 0: it has ended, and its parent or the other threads of its process have not noticed */
 	u64 start_time;
 	int on_cpu;
 	int on_rq;

@@ -1032,7 +1032,7 @@ int dump_task(struct bpf_iter__task *ctx)
 	}
 	if (OPTION(publish))
 		control.observer = bpf_get_current_task_btf()->tgid;
-	if (!task || !task->pid || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
+	if (!task || !task->pid || task->exit_state || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
 		thread_record_of(task))
 		return 0;
 	/* A thread that runs is UNKNOWN until its first event. One that sleeps or waits for a processor has a known state. */

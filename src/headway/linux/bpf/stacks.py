@@ -76,8 +76,6 @@ class StackReader:
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
         self._program = programs.programs["handle_sample"]
         self._events = bytearray()
-        self.dead: frozenset[tuple[int, int]] = frozenset()
-        """(tid, birth) of threads that had ended before measuring began: they wait for nothing."""
         self._keep = _CALLBACK(self._take)
         address = ctypes.cast(self._keep, ctypes.c_void_p).value or 0
         self._ring: RingReader | None = RingReader(library, programs.map("sample_events"), address, 0)
@@ -141,8 +139,6 @@ class StackReader:
             birth, user, kernel, tid, pid, state = _KEY.unpack(packed)
             found[birth, user, kernel, tid, pid, state] = list(_CELL.unpack(value))
         for each in self._memory.open_stacks(at):
-            if (each.tid, each.birth) in self.dead:
-                continue
             key = each.birth, each.user, each.kernel, each.tid, each.pid, each.state
             row = found.setdefault(key, [0, 0])
             row[0] += each.time

@@ -45,8 +45,6 @@ class EndedThreads:
         self._taken = 0
         self.added_up = 0
         """How many are not listed one by one."""
-        self.dead: frozenset[tuple[int, int]] = frozenset()
-        """(tid, birth) of threads that had ended before measuring began, and are let go of in the meantime."""
         self.told: Callable[[Thread], None] | None = None
         """Called with each thread that has ended; None: nobody wants to know."""
 
@@ -77,8 +75,6 @@ class EndedThreads:
         self._taken += len(rows)
         for row in rows:
             birth, end = row.birth, row.end
-            if (row.tid, birth) in self.dead:
-                continue
             thread = Thread(
                 row.tid,
                 row.pid,

@@ -12,7 +12,6 @@ from headway.linux.bpf._memory import BpfMaps, Cells
 from headway.linux.bpf.rows import LivingThread
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
-from headway.linux.procfs.living import is_zombie
 from headway.model import Ledger, Window
 
 from ..control_groups import ControlGroups
@@ -83,7 +82,6 @@ class BpfMeasurement:
             )
             programs.visit_threads()
             programs.visit_threads()  # threads created by one that the first pass came to later
-            dead = frozenset((t.tid, t.birth) for t in memory.living() if t.tid == t.pid and is_zombie(t.pid))
             _visit_processors(memory)
             self._regions = RegionSearch(memory, again=_may_be_undivided(options.measure), tasks=options.measure.tasks)
             self._regions.search()
@@ -106,9 +104,6 @@ class BpfMeasurement:
                 ThreadTotals(self._ledgers, ended, start),
                 Intervals(self._ledgers, ended, start),
             )
-            self._snapshots.dead = ended.dead = dead
-            if self.stacks is not None:
-                self.stacks.dead = dead
             self._cgroups = ControlGroups() if options.measure.cgroups or options.measure.why else None
             self._control = None
             self._pause = SERVICE_SECONDS

@@ -55,16 +55,12 @@ class SnapshotReader:
     ) -> None:
         self._memory, self._plan, self._selection = programs.memory, programs.plan, selection
         self._ended, self._losses, self._causes = ended, losses, causes
-        self.dead: frozenset[tuple[int, int]] = frozenset()
-        """(tid, birth) of threads that had ended before measuring began: first threads of processes that go on."""
 
     def read(self, at: int) -> Snapshot:
         """Return the snapshot at this moment, and hand the threads that had ended by then to `EndedThreads`."""
         counted = self._plan.counted([perf.CounterReading(0, *times) for times in self._memory.counted()])
         self._ended.take(at)
         living = self._memory.read_threads(at)
-        if self.dead:
-            living = [row for row in living if (row.tid, row.birth) not in self.dead]
         cpus = measured_cpus(self._selection)
         processors = {cpu: cells for cpu, cells in self._memory.read_processors(at).items() if cpu in cpus}
         causes = self._causes.read(at) if self._causes is not None else None

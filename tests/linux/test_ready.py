@@ -104,17 +104,17 @@ def test_a_neighbour_that_is_not_measured() -> None:
     assert found["ready.own"] == 0
 
 
-def test_a_thread_that_has_used_its_runtime_up_is_throttled(compile_c: Compile) -> None:
-    """It has ten times 10 ms of a processor, and waits for its next period in between."""
-    ledger, (away,) = measure(compile_c("deadline"))
+@pytest.mark.parametrize("program", ["deadline", *exhaustive("realtime")])
+def test_a_thread_that_has_used_its_runtime_up_is_throttled(compile_c: Compile, program: str) -> None:
+    """It has ten times 10 ms of a processor, and waits for its next period in between; or 950 ms of each second."""
+    ledger, (away,) = measure(compile_c(program))
     if not int(away):
-        pytest.skip("this machine has no SCHED_DEADLINE")
+        pytest.skip("this kernel does not take the policy, or does not throttle it")
     (thread,) = ledger.threads
     times = parts(thread)
-    others = (
-        time_in(thread, "ready", "wait", "stolen", "unknown", "kernel", "irq", "softirq") - times["ready.throttled"]
-    )
-    assert 0 < int(away) - others <= times["ready.throttled"]
+    others = time_in(thread, "ready", "wait", "stolen", "unknown", "kernel", "irq", "softirq", "overhead")
+    others += ledger.losses["stolen_ns_unplaced"] - times["ready.throttled"]
+    assert 0 < int(away) - others <= times["ready.throttled"], thread.states
 
 
 def times_throttled(group: Path) -> int:
@@ -131,7 +131,9 @@ def test_a_quota(selection: Selection) -> None:
         ledger, _ = measure(*command, selection=selection, allowed=HIDDEN_ONES)
         throttled = times_throttled(group)
     found = parts(*spinners(ledger, 1))
-    assert (found["ready.throttled"] > 0) == (throttled > 0), (found, throttled)
+    assert found["ready.throttled"] == 0 or throttled > 0, (found, throttled)
+    # From Linux 6.18 on a thread is stopped when it returns to user code. If that is in the next period, it is not.
+    assert found["ready.throttled"] > 0 or throttled < 3, (found, throttled)
     assert found["ready.own"] == 0
 
 

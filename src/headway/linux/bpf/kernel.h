@@ -402,7 +402,13 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 } CORE;
 
+struct rt_rq {
+	int rt_throttled; /* CONFIG_RT_GROUP_SCHED; before commit 5f6bd380c7bd ("sched/rt: Remove default bandwidth control"),
+						 6.12, always */
+} CORE;
+
 struct rq {
+	struct rt_rq rt;
 	u64 clock;
 	u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING */
 	u64 clock_task; /* without interrupts and stolen time */
@@ -436,6 +442,10 @@ struct sched_entity {
 
 struct sched_dl_entity {
 	unsigned dl_throttled : 1; /* it has used its runtime up, and waits for its next period (SCHED_DEADLINE) */
+} CORE;
+
+struct sched_rt_entity {
+	struct rt_rq *rt_rq; /* CONFIG_RT_GROUP_SCHED */
 } CORE;
 
 struct sched_info {
@@ -495,6 +505,7 @@ struct task_struct {
 	bool throttled; /* commit e1fad12dcb66 ("sched/fair: Switch to task based throttle model"), 6.18 */
 	struct task_group *sched_task_group;
 	struct sched_entity se;
+	struct sched_rt_entity rt;
 	struct sched_dl_entity dl;
 	struct pid *thread_pid;
 	struct task_struct *group_leader;

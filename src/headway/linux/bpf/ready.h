@@ -66,13 +66,24 @@ INLINE bool can_be_throttled(struct task_struct *task)
 	return !FIELD_EXISTS(task->throttled) || task->throttled;
 }
 
-/* Instead of a run queue: the thread itself is throttled, from when it became ready until it runs. The clock always runs. */
+/*
+ * Instead of a run queue: the thread, or all of its priority, has no runtime left (SCHED_DEADLINE; sched_rt_runtime_us). It
+ * is throttled from when it became ready until it runs: the clock always runs.
+ */
 #define BY_ITS_RUNTIME 1ull
 
-/* Returns BY_ITS_RUNTIME if a thread is throttled so, else 0. */
-INLINE u64 throttled_by_runtime(struct task_struct *task)
+/* Returns BY_ITS_RUNTIME if a thread is throttled so, else 0. `rq`: of its processor. */
+INLINE u64 throttled_by_runtime(struct task_struct *task, struct rq *rq)
 {
-	return FIELD_EXISTS(task->dl.dl_throttled) ? BITFIELD(task, dl.dl_throttled) : 0;
+	if (LIKELY(task->prio >= MAX_RT_PRIO))
+		return 0;
+	if (FIELD_EXISTS(task->dl.dl_throttled) && BITFIELD(task, dl.dl_throttled))
+		return BY_ITS_RUNTIME;
+	if (task->prio < 0 || !FIELD_EXISTS(rq->rt.rt_throttled))
+		return 0;
+	if (FIELD_EXISTS(task->rt.rt_rq) && task->rt.rt_rq->rt_throttled)
+		return BY_ITS_RUNTIME;
+	return rq && rq->rt.rt_throttled ? BY_ITS_RUNTIME : 0;
 }
 
 #define QUEUE_FIELD(queue, field) (direct ? (queue)->field : FOLLOW(queue, field))
@@ -219,7 +230,7 @@ INLINE void begin_ready(u32 here, struct processor *p, struct task_struct *task,
 			deferred += now - p->deferred_since;
 	}
 	bool throttled = queue && can_be_throttled(task);
-	record->ready_queue = throttled ? (u64)queue : throttled_by_runtime(task);
+	record->ready_queue = throttled ? (u64)queue : throttled_by_runtime(task, processor_queue_of(queue));
 	record->ready.throttled = throttled ? throttled_time(queue, true) : now;
 	record->ready.stolen = stolen;
 	keep_clocks(record->number, cpu, now, deferred);

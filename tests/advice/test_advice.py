@@ -141,7 +141,12 @@ def test_who_had_the_processor_meanwhile_is_named() -> None:
 @pytest.mark.parametrize(
     ("part", "because", "helps", "command"),
     [
-        ("throttled", "the CPU quota of its control group was used up", "raise the quota (cpu.max", "nr_throttled"),
+        (
+            "throttled",
+            "the CPU quota of its control group, or the runtime of its scheduling class, was used up",
+            "raise the quota (cpu.max",
+            "nr_throttled",
+        ),
         ("own", "other threads of its own process had it", "its own threads have work for 0.8", "taskset -acp 4711"),
         ("neighbour", "other processes had it", "keep 1 for this process alone", "--apply -a -p 4711"),
         ("interrupt", "interrupts had it", "a device interrupts: send it", "cat /proc/interrupts"),
@@ -185,9 +190,9 @@ def test_whose_quota_is_used_up_is_named(cgroup: str, said: str) -> None:
     brother = replace(thread(4713, 4713, user=0.2, ready__throttled=0.5), cgroup=cgroup)
     elsewhere = replace(thread(4714, 4714, user=0.2, ready__throttled=0.4), cgroup="/other")
     first, second = advise(ledger(one, brother, elsewhere, processors=PROCESSORS))
-    assert f"was used up (it is in {said}" in first.text
+    assert f"the CPU quota of its control group (it is in {said}" in first.text
     assert "(1 more thread in 1 more process (a) alike)" in first.text
-    assert "was used up (it is in /other)" in second.text
+    assert "of its control group (it is in /other), or the runtime" in second.text
     (unknown,) = advise(ledger(thread(user=0.2, ready__throttled=0.6), processors=PROCESSORS))
     assert "was used up: its process has work for 0.8 processors; raise the quota" in unknown.text
 

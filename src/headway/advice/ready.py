@@ -105,7 +105,7 @@ def _throttled(found: str, thread: Thread, shared: Contention) -> Helps:
     group = thread.cgroup or ""
     place = f" (it is in {origin_of(group).pod[:LONGEST]})" if group.strip("/") else ""
     text = f"its process has work for {shared.demand:.1f} processors; {patterns.QUOTA.text}"
-    found += f"the CPU quota of its control group was used up{place}"
+    found += f"the CPU quota of its control group{place}, or the runtime of its scheduling class, was used up"
     return Helps(found, text, patterns.QUOTA.command, cause=f"throttled {group}")
 
 

@@ -20,7 +20,7 @@ READY = "ready"
 ABOUT_PARTS = "parts of ready"
 """The name in `Ledger.reasons` under which a source says what the parts do not tell."""
 READY_PARTS: Mapping[str, str] = {
-    "ready.throttled": "the CPU quota of its control group was used up",
+    "ready.throttled": "the CPU quota of its control group, or the runtime of its scheduling class, was used up",
     "ready.own": "another thread of its own process had the processor",
     "ready.neighbour": "a thread of another process had the processor",
     "ready.interrupt": "an interrupt had the processor",

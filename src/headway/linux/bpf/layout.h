@@ -126,7 +126,7 @@ enum state {
 
 /* Why a thread is ready and does not run: time ready is divided in this order (ready_parts.h). */
 enum ready_part {
-	READY_THROTTLED, /* the CPU quota of its control group was used up */
+	READY_THROTTLED, /* the quota of its control group, or the runtime of its scheduling class, was used up */
 	READY_OWN, /* a thread of its own process had the processor */
 	READY_NEIGHBOUR, /* a thread of another process had it */
 	READY_INTERRUPT, /* an interrupt had it */

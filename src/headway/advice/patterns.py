@@ -331,7 +331,8 @@ NODES = Pattern(
 QUOTA = Pattern(
     "raise the quota (cpu.max of the group, or of one above it; in Kubernetes the CPU limit; SCHED_DEADLINE's runtime; "
     "sched_rt_runtime_us for real-time threads), or do less at a time",
-    "grep -rs --include=cpu.stat 'nr_throttled.[1-9]' /sys/fs/cgroup; cat /proc/{pid}/cgroup; grep policy /proc/{pid}/task/{tid}/sched",
+    "grep -rs --include=cpu.stat 'nr_throttled.[1-9]' /sys/fs/cgroup; cat /proc/{pid}/cgroup; "
+    "grep policy /proc/{pid}/task/{tid}/sched",
 )
 HOST = Pattern(
     "the host is overloaded; ask for dedicated processors, or for another host",

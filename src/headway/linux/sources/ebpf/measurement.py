@@ -57,9 +57,10 @@ class BpfMeasurement:
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
             self._causes = _causes(programs) if options.measure.why else None
             self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
-            programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
+            memory.measure_only(0)
+            programs.select(selection)
             self._ledgers = EbpfLedgers(
                 source,
                 programs.plan,

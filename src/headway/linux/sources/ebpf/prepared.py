@@ -28,9 +28,9 @@ __all__ = ["PreparedPrograms"]
 
 
 class PreparedPrograms:
-    """The programs at work, with nothing that they measure yet; `close` detaches and unloads them.
+    """The programs at work, with nothing that they measure until `BpfMaps.measure_only` lets them.
 
-    Raises HeadwayError where what was selected cannot be measured; then nothing is left attached or loaded.
+    `close` detaches and unloads them. Raises HeadwayError where what was selected cannot be measured; then nothing is left attached or loaded.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -70,12 +70,15 @@ class PreparedPrograms:
             self._resources = stack.pop_all()
 
     def _discard_exercise(self, pid: int) -> None:
-        """Forget what was measured of the process that calibration was done on, which has ended."""
+        """Forget what was measured of the process that calibration was done on, which has ended.
+
+        It stays the only one that may be measured: a handler on a processor that the hypervisor has taken away may be
+        at work still, and would have measuring begin before it does.
+        """
         memory = self.programs.memory
         self.ended.wait_for_exit(pid)
         self.ended.discard(memory.now())
         memory.reset()
-        memory.measure_only(0)
         if self.stacks is not None:
             self.stacks.forget()
         if self.code is not None:

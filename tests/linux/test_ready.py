@@ -173,4 +173,8 @@ def test_holders_agree() -> None:
         held = [c for c in thread.causes if c.behind is Behind.HOLDER]
         by_own = sum(c.time for c in held if c.tid in own)
         assert sum(c.time for c in held) == sum(found.values())
-        assert abs(by_own - found["ready.own"]) <= found["ready.stolen"] + 0.02 * by_own + 1_000_000, (held, found)
+        # Interrupts begin and end a little earlier or later for one than for the other, the hypervisor is no holder,
+        # and of a processor that many had since, the first holders are forgotten.
+        others = sum(c.time for c in held if not c.tid)
+        others += sum(time for part, time in found.items() if part not in ("ready.own", "ready.neighbour"))
+        assert abs(by_own - found["ready.own"]) <= others, (held, found)

@@ -150,7 +150,7 @@ def test_lies_are_limited_to_the_possible_and_counted(compile_c: Compile, how: s
 
 def test_intervals_add_up_to_the_tasks_of_the_whole(compile_c: Compile) -> None:
     whole, parts = measure_intervals(0.01, compile_c("tasks"), options=TASKS)
-    assert len(parts) > 3
+    assert parts
     thread = only(whole)
     found = tasks(thread)
     for part in parts:

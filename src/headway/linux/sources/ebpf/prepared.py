@@ -30,7 +30,8 @@ __all__ = ["PreparedPrograms"]
 class PreparedPrograms:
     """The programs at work, with nothing that they measure until `BpfMaps.measure_only` lets them.
 
-    `close` detaches and unloads them. Raises HeadwayError where what was selected cannot be measured; then nothing is left attached or loaded.
+    `close` detaches and unloads them. Raises HeadwayError where what was selected cannot be measured; then nothing is
+    left attached or loaded.
     """
 
     def __init__(self, options: SourceOptions) -> None:

@@ -168,6 +168,7 @@ def test_a_page_that_cannot_be_written_is_said_before_anything_runs(monkeypatch:
 
 def test_colours_are_off_where_NO_COLOR_says_so(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     monkeypatch.setattr(demo, "observe", Observer())
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b" in invoke(color=True)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -49,6 +49,8 @@ class Ways:
 
     def __init__(self, ledger: Ledger, words: list[str]) -> None:
         self.times = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        self.unseen = ledger.losses["switches_unseen"]
+        """Switches that the kernel did not show: who comes back by one has the state that its registers show."""
         self._ledger = ledger
 
     def threads(self, way: str) -> list[Thread]:
@@ -76,7 +78,7 @@ def test_the_end_of_a_process_is_the_kernels(ways: Ways, way: str) -> None:
 @pytest.mark.parametrize("way", tried(KILLED))
 def test_who_is_killed_exits(ways: Ways, way: str) -> None:
     (thread,) = ways.threads(way)
-    assert count_of(thread, "kernel.exit") == 1
+    assert 1 <= count_of(thread, "kernel.exit") <= 1 + ways.unseen, thread.states
     assert time_in(thread, "kernel.exit") > time_in(thread, "user", "kernel.coredump")
 
 

@@ -37,12 +37,11 @@ def parse(text: str, kinds: frozenset[str] = _CODE) -> tuple[array[int], list[st
 
 
 class KernelSymbols:
-    """The functions of the running kernel and its modules. They are read when the first is asked for."""
+    """The functions and variables of the running kernel and its modules, read when the first one is asked for."""
 
     def __init__(self, path: Path = KALLSYMS) -> None:
         self._path = path
-        self._table: tuple[array[int], list[str]] | None = None
-        self._data: tuple[array[int], list[str]] | None = None
+        self._tables: dict[frozenset[str], tuple[array[int], list[str]]] = {}
 
     @property
     def hidden(self) -> bool:
@@ -50,25 +49,20 @@ class KernelSymbols:
         addresses, _ = self._read()
         return not addresses or not addresses[-1]
 
-    def _read(self) -> tuple[array[int], list[str]]:
-        if self._table is None:
+    def _read(self, kinds: frozenset[str] = _CODE) -> tuple[array[int], list[str]]:
+        if kinds not in self._tables:
             try:
-                self._table = parse(self._path.read_text(errors="backslashreplace"))
+                self._tables[kinds] = parse(self._path.read_text(errors="backslashreplace"), kinds)
             except OSError:
-                self._table = array("Q"), []
-        return self._table
+                self._tables[kinds] = array("Q"), []
+        return self._tables[kinds]
 
     def data_at(self, address: int) -> str | None:
         """Return the variable that contains an address, as ``name`` or ``name+0x10``; None if unknown.
 
         Kernels have variables here if they were built with CONFIG_KALLSYMS_ALL.
         """
-        if self._data is None:
-            try:
-                self._data = parse(self._path.read_text(errors="backslashreplace"), _DATA)
-            except OSError:
-                self._data = array("Q"), []
-        addresses, names = self._data
+        addresses, names = self._read(_DATA)
         place = bisect_right(addresses, address) - 1
         if place < 0 or not addresses[place] or address - addresses[place] >= _DATA_BYTES:
             return None

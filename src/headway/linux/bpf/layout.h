@@ -390,8 +390,8 @@ enum thread_flag {
 	THREAD_NEW = 1,
 	THREAD_KERNEL = 2,
 	THREAD_EXECUTES = 4, /* opened in execve */
-	THREAD_SUBMITS = 16, /* the kernel's thread that looks for an io_uring's submissions */
 	THREAD_RAN = 8, /* opened while it ran: sum_exec_runtime lagged behind, so `runtime` is too large */
+	THREAD_SUBMITS = 16, /* the kernel's thread that looks for an io_uring's submissions */
 };
 
 /* The part of a thread record that a reader gets at a snapshot and at the thread's end: everything before the index. */

@@ -64,8 +64,6 @@ class Check:
     """So do these error numbers, four at most."""
     gap_ns: int = 0
     """A longer time until the next check was for something else; 0: there is no limit."""
-    gives_way: bool = False
-    """It is left out where there is no room for all checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def load(path: str | None = None) -> StatusChecks:
         _merge(checks, own, "check", path, lambda call, table: _check(call, table, gap, path))
         _merge(neutral, own, "neutral", path, lambda call, table: _neutral(call, table, path))
     return StatusChecks(
-        checks=_at_most(_with_room(checks), _MAX_CHECKS, "status checks", where),
+        checks=_at_most(checks, _MAX_CHECKS, "status checks", where),
         neutral=_at_most(neutral, _MAX_NEUTRAL, "neutral calls", where),
     )
 
@@ -161,16 +159,6 @@ def _merge(
                 f"{path}: there is no system call {shown(call)}" + (f": is {near[0]} meant?" if near else "")
             )
         ready[call] = parse(call, table)
-
-
-def _with_room(found: Mapping[str, Check | None]) -> dict[str, Check | None]:
-    """Return the checks without those that give way, the last ones first, as far as there is no room for all."""
-    here = {call: check for call, check in found.items() if check is not None}
-    for call in [call for call, check in here.items() if check.gives_way][::-1]:
-        if len(here) <= _MAX_CHECKS:
-            break
-        del here[call]
-    return dict(here)
 
 
 def _at_most(found: Mapping[str, _Call | None], room: int, what: str, where: str) -> tuple[_Call, ...]:
@@ -203,7 +191,7 @@ def _read(path: str) -> dict[str, Any]:
 
 _Call = TypeVar("_Call", Check, NeutralCall)
 _ARGUMENTS = ("if_zero", "if_no_time", "about")
-_KEYS = {*_ARGUMENTS, "always", "if_flag", "if_nonblocking", "not_ready", "file", "gap_us", "enabled", "gives_way"}
+_KEYS = {*_ARGUMENTS, "always", "if_flag", "if_nonblocking", "not_ready", "file", "gap_us", "enabled"}
 _NEUTRAL_KEYS = {"if_zero", "returns", "at_most_us", "enabled"}
 
 
@@ -216,7 +204,7 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
     if not (isinstance(flag, list) and len(flag) == 2 and all(_is_number(n) and 0 <= n < 1 << 32 for n in flag)):
         raise SelectionError(f"{at}.if_flag: give the argument and the bits, like [4, 0x40]")
     _argument(flag[0], f"{at}.if_flag")
-    for key in ("always", "if_nonblocking", "file", "enabled", "gives_way"):
+    for key in ("always", "if_nonblocking", "file", "enabled"):
         if not isinstance(table.get(key, False), bool):
             raise SelectionError(f"{at}.{key}: give true or false")
     zero, errors = _answers(table, "not_ready", at)
@@ -241,7 +229,6 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
         zero=zero,
         errors=errors,
         gap_ns=_gap(table, at, gap),
-        gives_way=table.get("gives_way", False),
         **arguments,
     )
 

@@ -25,7 +25,7 @@ enum size {
 	N_CALLS = 512, /* system call numbers that have a state of their own; higher ones share KERNEL_OTHER */
 	KERNEL_CALL = 128, /* kernel.<call> */
 	WAIT_CALL = KERNEL_CALL + N_CALLS, /* wait.<call>, for calls without a reason of their own */
-	N_CHECKS = 32, /* system calls that ask whether something is ready */
+	N_CHECKS = 64, /* system calls that ask whether something is ready */
 	N_ERRORS = 4, /* errors by which a status check says that nothing is ready */
 	N_NEUTRAL = 32, /* system calls that do nothing for a thread */
 	N_PENDING = 4, /* states that may turn out to have been polling */

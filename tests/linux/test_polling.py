@@ -14,6 +14,7 @@ import pytest
 from tests.compiling import Compile, script
 from tests.effort import FEW
 
+from headway.linux.options import MeasureOptions
 from headway.model import Kind, Ledger, interrupt_time
 
 from .measuring import (
@@ -207,6 +208,20 @@ def test_a_thread_that_is_preempted_while_it_polls_goes_on_polling(patient: Toge
         assert count_of(thread, "poll.recvfrom.socket") > 0
         assert count_of(thread, "kernel.recvfrom") <= rows_broken(thread)
         assert not any(s.startswith(("wait.poll", "poll.other")) for s in thread.states)
+
+
+def test_a_preemption_for_longer_than_the_gap_does_not_end_a_row(compile_c: Compile, tmp_path: Path) -> None:
+    checks = tmp_path / "checks.toml"
+    checks.write_text("gap_us = 300")  # the thread's own time around a switch, in the kernel, is up to 40 µs in guests
+    ledger, (asked,) = measure(compile_c("polls_preempted"), options=MeasureOptions(checks=str(checks)))
+    if asked == "0":
+        pytest.skip("the kernel refuses a priority to the program")
+    (thread,) = (t for t in ledger.threads if t.tid == t.pid)
+    preempted = count_of(thread, "ready")
+    assert preempted > 20
+    assert count_of(thread, "poll.recvfrom.socket") >= int(asked) - rows_broken(thread)
+    calls = sum(cell.count or 0 for state, cell in thread.states.items() if state.startswith("kernel."))
+    assert count_of(thread, "user") <= calls + preempted / 4, "what is between two checks is polling"
 
 
 def test_intervals_that_cut_rows_in_two_add_up(compile_c: Compile) -> None:

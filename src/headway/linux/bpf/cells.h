@@ -131,6 +131,13 @@ INLINE bool is_user(u32 state)
 	return state == USER || state >= TAG;
 }
 
+/* Something else than the thread's own code ran between two status checks, if the state that goes on now is its code. */
+INLINE void leave_out_of_gap(struct thread_record *record, u32 state, u64 time)
+{
+	if (record && UNLIKELY(record->last_poll_state) && is_user(state))
+		record->outside_gap += time;
+}
+
 /* Moves time and occurrences to another state. This processor must have charged them since the last snapshot and switch. */
 u64 move_time(u32 number, u32 from, u32 to, u64 time, u64 count)
 {

@@ -341,7 +341,7 @@ struct thread_record {
 	__u64 about; /* the object of its last check */
 	__u64 asked_at; /* when its last check returned */
 	__u64 neutral_since; /* when its last neutral call began */
-	__u64 in_neutral; /* ns in neutral calls since the last check returned */
+	__u64 outside_gap; /* ns since the last check returned that are not the gap: neutral calls, interrupts, time ready */
 	__u64 object;
 	__u32 waker_kind; /* OBJECT_NONE, WAKER_THREAD or WAKER_STATE: what is waking it */
 	__u32 waker; /* the thread's id, or the interrupt's state */
@@ -349,7 +349,6 @@ struct thread_record {
 	__u32 checked_snapshot; /* the number of the last snapshot when its last check began or returned */
 	__u32 waker_record; /* thread record of the waker, if transitions are recorded; 0: it is not measured */
 	__u32 sampled; /* 1: a sample was taken in user code that may turn out to be polling */
-	__u32 disturbed; /* ns of the sampling interrupts since its last check returned */
 	__u64 task, started; /* the kernel's task_struct, and when that thread began */
 	__u64 run_delay; /* the kernel's sched_info.run_delay when it left the processor */
 	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */

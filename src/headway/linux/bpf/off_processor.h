@@ -149,6 +149,8 @@ INLINE void charge_until_dispatch(u32 cpu, struct cfs_rq *queue, struct thread_r
 	bool divided = settings.divide_ready && record->state == READY && end_ready(cpu, queue, record, number, now);
 	if (OPTION(why) && record->state == READY)
 		charge_holders(number, divided ? record->ended_parts[READY_THROTTLED] : 0, now);
+	if (record->state == READY)
+		leave_out_of_gap(record, record->resume, now - record->since);
 	charge_absence(record, number, now, divided);
 }
 

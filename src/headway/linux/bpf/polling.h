@@ -15,7 +15,8 @@
  * empties a socket in this way.
  *
  * A neutral call does nothing for the thread: it reads a clock, or lets time pass. It neither begins nor ends a row. In a
- * row its time is polling too, and does not count towards the longest time allowed between two checks.
+ * row its time is polling too, and does not count towards the longest time allowed between two checks. Nor does time in
+ * which the thread did not run, or was interrupted.
  */
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H
@@ -62,14 +63,11 @@ INLINE bool snapshot_since_check(struct thread_record *record)
 	return read;
 }
 
-/* Returns the time since the last check, without neutral calls and without the interrupts that take samples: sampling must
- * not end a row. */
+/* Returns the thread's own time since the last check. Neutral calls are not part of it. */
 INLINE u64 time_since_check(struct thread_record *record, u64 now)
 {
-	u64 time = now - record->asked_at - record->in_neutral;
-	if (!OPTION(samples))
-		return time;
-	return time > record->disturbed ? time - record->disturbed : 0;
+	u64 time = now - record->asked_at;
+	return time > record->outside_gap ? time - record->outside_gap : 0;
 }
 
 /*
@@ -292,9 +290,8 @@ u64 end_check(u32 number, u64 now, s64 result)
 		keep_pending(p, call, p->span, 1, 1);
 	record->last_poll_state = record->current_poll_state;
 	record->asked_at = now;
-	record->in_neutral = 0;
+	record->outside_gap = 0;
 	record->sampled = 0;
-	record->disturbed = 0;
 	return 0;
 }
 
@@ -320,7 +317,7 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 		end_row(p, record);
 		return 0;
 	}
-	record->in_neutral += time;
+	record->outside_gap += time;
 	if (state == last) { /* the state counts fruitless checks only, not neutral calls */
 		if (!read)
 			drop_occurrences(p, record, number, state, 1);

@@ -774,11 +774,12 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 	ENTER(p);
 	if (begin_event(p, &record, &now, AT_INTERRUPT_END, 0, 1)) {
 		pop_state(p);
+		leave_out_of_gap(record, p->state, p->span);
 		note_interrupt_clock(p, now);
 		if (state == IRQ_TIMER) {
 			update_stolen(ctx, p, record, processor_queue_of(queue_of(bpf_get_current_task_btf())), false);
 			if (OPTION(samples) && record && record->sampled)
-				record->disturbed += p->span + UNSEEN;
+				record->outside_gap += UNSEEN;
 		}
 		if (OPTION(why) && state == IRQ_DEVICE && record)
 			charge_interrupt_line(p, record, ctx[0]);

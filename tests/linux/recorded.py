@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -210,10 +211,14 @@ def record(
             source.wait_until_exit_is_seen(child.pid)
         ledger = source.end()
         batches.append(source.take())
+    except BaseException:
+        if child is not None:
+            child.send(signal.SIGKILL)  # it may still wait to be released
+        raise
     finally:
         source.close()
-        if child is not None:
-            assert child.wait() == 0
+        status = child.wait() if child is not None else 0
+    assert status == 0
     for part in parts:
         check(part, *allowed)
     check(ledger, *allowed)

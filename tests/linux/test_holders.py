@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -169,11 +170,16 @@ def with_a_wrong_thread(program: Path) -> Ledger:
                     struct.pack_into("Q", memory, at + where["task"], 1)
             time.sleep(0.002)
             source.service()
-        return source.end()
+        ledger = source.end()
+    except BaseException:
+        child.send(signal.SIGKILL)  # it may still wait to be released
+        raise
     finally:
         source.close()
         os.sched_setaffinity(0, allowed)
-        assert child.wait() == 0
+        status = child.wait()
+    assert status == 0
+    return ledger
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")

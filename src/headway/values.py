@@ -14,6 +14,7 @@ __all__ = [
     "named",
     "no_number",
     "optional",
+    "overhead_range",
     "shown",
     "table",
     "text",
@@ -67,6 +68,15 @@ def integers(found: Mapping[str, Any], name: str) -> dict[str, int]:
     """Return the table of non-negative integers under ``name``. Raises WrongValueError."""
     inner = table(found.get(name), name)
     return {key: integer(inner, key, 0) for key in inner}
+
+
+def overhead_range(found: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the two factors under ``range``, 1 and 1 if there are none. Raises WrongValueError."""
+    limits = items(found, "range") if "range" in found else [1.0, 1.0]
+    if len(limits) != 2 or not all(type(each) in (int, float) and 0 <= each < LARGEST for each in limits):
+        raise WrongValueError(f"range is {shown(limits)}")
+    least, most = limits
+    return float(least), float(most)
 
 
 def no_number(text: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -138,6 +139,8 @@ def test_garbage_is_not_believed(folder: Path, content: bytes) -> None:
         {"costs": [1, 2]},
         {"marks": [1.0]},
         {"marks": [1.0, None]},
+        {"runs": {"enter": 0}},
+        {"runs": {"magic": 1.0}},
         {"call": 0},
         {"call": float("inf")},
         {"change_ns": -1},
@@ -198,14 +201,26 @@ def test_the_frequency_of_the_moment_is_not_in_the_name(monkeypatch: pytest.Monk
     assert len(names) == 1
 
 
-@given(st.floats(1, 1e6), st.floats(0, 1e6))
-def test_costs_hold_until_a_call_takes_a_quarter_more_or_less(before: float, now: float) -> None:
-    kept = KeptCosts(GOOD.costs, before, 0)
-    assert kept.hold(before)
-    if not kept.hold(now):
-        assert abs(now / before - 1) > 0.249
+@given(st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0.1, 10))
+def test_costs_hold_until_a_call_takes_a_quarter_more_or_less_than_the_machines_speed_lets_expect(
+    before: float, now: float, slower: float
+) -> None:
+    kept = KeptCosts(replace(GOOD.costs, runs={"enter": 70.0}), before, 0)
+    runs = {"enter": 70.0 * slower}
+    far = not 0.5 <= slower <= 2
+    assert (kept.now(before * slower, runs) is None) == far
+    if kept.now(now, runs) is None:
+        assert far or abs(now / (before * slower) - 1) > 0.249
     else:
-        assert abs(now / before - 1) < 0.251
+        assert abs(now / (before * slower) - 1) < 0.251
+
+
+def test_kept_costs_are_those_of_the_machines_present_speed() -> None:
+    kept = KeptCosts(replace(GOOD.costs, runs={"enter": 70.0, "switch": 300.0}), 500.0, 0)
+    now = kept.now(600.0, {"enter": 84.0})
+    assert now is not None
+    assert now.of == pytest.approx({kind: 1.2 * cost for kind, cost in GOOD.costs.of.items()})
+    assert now.runs == pytest.approx({"enter": 84.0, "switch": 360.0})
 
 
 # ---- whether they are taken ----
@@ -249,6 +264,7 @@ def calibrated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
         exerciser: Any = Exercising(call, undisturbed=undisturbed)
         programs: Any = MagicMock()
         programs.memory.times_of.return_value = {}
+        programs.memory.timed_runs.return_value = [(0, 0), (0, 0)]
         costs = calibrating.calibrate(programs, attachments, None, exerciser, MeasureOptions())
         return costs, bool(looked), attachments.change_ns
 

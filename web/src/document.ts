@@ -47,7 +47,7 @@ export interface Figures {
   me: Figure[];
   ke: Figure[];
   ioe: Figure[];
-  /** A letter an index, in the order of `indices`: e(xact), b(ound), s(ampled), p(artial), u(navailable). */
+  /** A letter an index, in the order of `indices`: e(xact), c(ost not known well), b(ound), s(ampled), p(artial), u(navailable). */
   quality: string[];
   times: Figure[][];
   states: StateCell[][];

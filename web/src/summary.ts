@@ -9,7 +9,7 @@ import type { Store } from "./store";
 /** A figure and its unit are not torn apart. */
 const together = (text: string): string => text.replace(/(\d) (%|[nµm]?s\b|h\b)/g, "$1\u00a0$2");
 
-const MARKS: Record<string, string> = { exact: "", bound: "≤ ", by_mode: "≈ ", sampled: "~ ", partial: "≥ ", unavailable: "" };
+const MARKS: Record<string, string> = { exact: "", estimated: "± ", bound: "≤ ", by_mode: "≈ ", sampled: "~ ", partial: "≥ ", unavailable: "" };
 
 export function summary(store: Store): HTMLElement {
   const { report } = store;
@@ -34,7 +34,7 @@ export function summary(store: Store): HTMLElement {
       element("h2", {}, "All threads together"), bar(store, times), legend(store, (kind) => times[kind] > 0), cards));
 }
 
-const WORDS: Record<string, string> = { exact: "exact", bound: "at most", by_mode: "by cycles", sampled: "sampled", partial: "at least", unavailable: "not known" };
+const WORDS: Record<string, string> = { exact: "exact", estimated: "estimated", bound: "at most", by_mode: "by cycles", sampled: "sampled", partial: "at least", unavailable: "not known" };
 
 /** Losses and quality: always in view. */
 export function quality(store: Store): HTMLElement {

@@ -8,7 +8,7 @@ import type { Store } from "./store";
 
 const AT_ONCE = 25;
 const STATES = 3;
-const MARKS: Record<string, string> = { bound: "≤", by_mode: "≈", sampled: "~", partial: "≥" };
+const MARKS: Record<string, string> = { estimated: "±", bound: "≤", by_mode: "≈", sampled: "~", partial: "≥" };
 
 export function tasksTable(store: Store): HTMLElement | null {
   const { tasks, time_unit: unit, states, kinds } = store.report;

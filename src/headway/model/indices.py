@@ -514,7 +514,8 @@ def _qualities(precision: Precision) -> tuple[Mapping[str, Quality], Mapping[str
     quality["te"] = effective | precision.total
     lost = quality["te"]
     if hidden or effective is Quality.BOUND:
-        lost = Quality.PARTIAL if quality["te"] is Quality.BOUND and precision.total is Quality.EXACT else unavailable
+        counted = precision.total in (Quality.EXACT, Quality.ESTIMATED)
+        lost = Quality.PARTIAL if quality["te"] is Quality.BOUND and counted else unavailable
     quality["td"] = lost
     for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
         of_part = lost is Quality.PARTIAL and quality[index] is not Quality.EXACT  # too large or too small: not known

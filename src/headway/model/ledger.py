@@ -26,11 +26,13 @@ from .indices import (
     amounts_in_time,
     amounts_of,
     indices_of,
+    processor_time,
     time_by_kind,
     undivided_time,
 )
 from .kernel_clock import KernelClock
 from .kinds import Kind, kind_of
+from .quality import Quality
 from .ready import count_of_durations, time_with_causes
 from .tasks import Task, add_tasks, fitted, subtract_tasks, tiles
 
@@ -134,6 +136,8 @@ class Overhead:
 
     time: int | None = None
     events: int | None = None
+    range: tuple[float, float] = (1.0, 1.0)
+    """How often as much observing may have cost, at least and at most. Both are 1 where the cost is known."""
 
     @property
     def per_event(self) -> float | None:
@@ -145,7 +149,17 @@ class Overhead:
         return Overhead(
             None if self.time is None or other.time is None else self.time + other.time,
             None if self.events is None or other.events is None else self.events + other.events,
+            (min(self.range[0], other.range[0]), max(self.range[1], other.range[1])),
         )
+
+    def rpi_range(self, times: Mapping[Kind, int]) -> tuple[int, int]:
+        """Return the lowest and the highest RPI that these times of a thread, by kind, can stand for.
+
+        What was taken out for the observer is the thread's own if observing cost less, and the other way round.
+        """
+        rpi, taken = processor_time(times), times.get(Kind.OVERHEAD, 0)
+        least, most = self.range
+        return max(0, rpi - round(taken * (most - 1))), rpi + round(taken * (1 - least))
 
     def __sub__(self, earlier: Overhead) -> Overhead:
         """Return what was added since an earlier reading."""
@@ -202,8 +216,14 @@ class Ledger:
     def indices(self, thread: Thread, *others: Thread) -> Indices:
         """Return the indices of the thread, or of several threads together, at this ledger's precision."""
         if not (others or self.counted or thread.sampled or undivided_time(thread.states)):  # most threads
-            return indices_of(thread.times(), self.precision)
-        return self.amounts(thread, *others).indices(self.precision)
+            found = indices_of(thread.times(), self.precision)
+        else:
+            found = self.amounts(thread, *others).indices(self.precision)
+        if self.precision.total is not Quality.ESTIMATED:
+            return found
+        limits = [self.overhead.rpi_range(each.times()) for each in (thread, *others)]
+        least, most = map(sum, zip(*limits, strict=True))
+        return replace(found, interval={**found.interval, "rpi": (least, most)})
 
     @property
     def divided(self) -> bool:

@@ -11,6 +11,8 @@ class Quality(Enum):
     """The quality of a figure, from best to worst. A figure made of several has the worst of their qualities."""
 
     EXACT = "exact"
+    ESTIMATED = "estimated"
+    """Counted, and corrected by what observing cost, which is not known well: `Overhead.range` says how well."""
     BOUND = "bound"
     """The true value is at most this."""
     BY_MODE = "by_mode"

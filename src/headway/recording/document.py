@@ -17,7 +17,18 @@ from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.model import Counted, Ledger, Overhead, Precision, Quality, Window
 from headway.text import valid
-from headway.values import WrongValueError, integer, integers, items, no_number, optional, shown, table, text
+from headway.values import (
+    WrongValueError,
+    integer,
+    integers,
+    items,
+    no_number,
+    optional,
+    overhead_range,
+    shown,
+    table,
+    text,
+)
 
 from .clock import Anchor
 from .format import NAME, SCHEMA, VERSION
@@ -91,7 +102,11 @@ class Document:
                 "precision": {f.name: getattr(ledger.precision, f.name).value for f in fields(Precision)},
                 "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
                 "losses": {valid(name): count for name, count in ledger.losses.items()},
-                "overhead": {"time": ledger.overhead.time, "events": ledger.overhead.events},
+                "overhead": {
+                    "time": ledger.overhead.time,
+                    "events": ledger.overhead.events,
+                    "range": ledger.overhead.range,
+                },
                 "counted": {valid(n): {"enabled": c.enabled, "running": c.running} for n, c in ledger.counted.items()},
                 "events": [valid(name) for name in ledger.events],
                 "settings": dict(self.settings),
@@ -167,7 +182,7 @@ def _ledger(found: Mapping[str, Any], closed: bool) -> Ledger:
         precision=_precision(table(found.get("precision", {}), "precision")),
         reasons={name: text(reasons, name, _LONGEST) for name in reasons},
         losses=integers({"losses": {}, **found}, "losses"),
-        overhead=Overhead(optional(cost, "time", 0), optional(cost, "events", 0)),
+        overhead=Overhead(optional(cost, "time", 0), optional(cost, "events", 0), overhead_range(cost)),
         unit=units["unit"],
         time_unit=units["time_unit"],
         counted={

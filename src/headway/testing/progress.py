@@ -69,7 +69,7 @@ class Lap:
             "precision": [getattr(self.precision, f.name).value for f in fields(Precision)],
             "others": self.others,
             "losses": dict(self.losses),
-            "overhead": [self.overhead.time, self.overhead.events],
+            "overhead": [self.overhead.time, self.overhead.events, self.overhead.range],
         }
 
     @classmethod
@@ -82,7 +82,7 @@ class Lap:
             Precision(*map(Quality, found["precision"])),
             found["others"],
             found["losses"],
-            Overhead(*found["overhead"]),
+            Overhead(*found["overhead"][:2], tuple(found["overhead"][2])),
         )
 
 

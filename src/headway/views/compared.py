@@ -29,6 +29,7 @@ _SHOWN = 8
 _NAME = 24
 _WORDS = {1: "more", -1: "less", 0: ""}
 _MEANINGS = {
+    Quality.ESTIMATED: "± estimated: what observing cost is not known well",
     Quality.BOUND: "≤ at most: the difference is that of the bounds",
     Quality.BY_MODE: "≈ by the cycles of user and kernel mode",
     Quality.SAMPLED: "~ sampled: the sampling error is in the interval",

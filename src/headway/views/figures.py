@@ -10,6 +10,7 @@ __all__ = ["MARKS", "NOTHING", "share", "with_unit"]
 
 MARKS = {
     Quality.EXACT: "",
+    Quality.ESTIMATED: "±",
     Quality.BOUND: "≤",
     Quality.BY_MODE: "≈",
     Quality.SAMPLED: "~",
@@ -17,6 +18,9 @@ MARKS = {
     Quality.UNAVAILABLE: "",
 }
 """The mark before a figure of each quality."""
+
+_LARGEST_SHARE = 9.995
+"""More of a whole than this is no share, and comes from figures that do not belong together."""
 
 NOTHING = "·"
 """The sign for exactly zero. Most cells of a table are zero and should not attract attention."""
@@ -56,4 +60,6 @@ def with_unit(value: int, unit: str, width: int, gap: str = "") -> str:
 
 def share(part: float | None) -> str:
     """Return a share of one as per cent, in at most five columns."""
-    return "–" if part is None else f"{part * 100:.0f} %"
+    if part is None:
+        return "–"
+    return f"{part * 100:.0f} %" if part < _LARGEST_SHARE else ">999%"

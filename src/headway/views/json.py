@@ -62,7 +62,7 @@ def to_document(
         "threads": [_thread(ledger, thread, kept) for thread in ledger.threads],
         "processors": [{"cpu": p.cpu, "states": _states(ledger, p.states, p.sampled)} for p in ledger.processors],
         "losses": {valid(name): count for name, count in ledger.losses.items()},
-        "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event},
+        "overhead": {"time": cost.time, "events": cost.events, "per_event": cost.per_event, "range": [*cost.range]},
         "advice": [advice_document(piece) for piece in advice],
         "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
         **({"counted": {valid(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),

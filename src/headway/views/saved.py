@@ -36,7 +36,19 @@ from headway.model import (
     undivided_time,
     violations,
 )
-from headway.values import LARGEST, WrongValueError, integer, integers, items, no_number, optional, shown, table, text
+from headway.values import (
+    LARGEST,
+    WrongValueError,
+    integer,
+    integers,
+    items,
+    no_number,
+    optional,
+    overhead_range,
+    shown,
+    table,
+    text,
+)
 
 from .durations import read_durations
 from .json import SCHEMA
@@ -164,7 +176,7 @@ def _ledger(found: object) -> Ledger:
         processors=tuple(_processor(table(row, "a processor")) for row in items(document, "processors")),
         precision=_precision(rows, threads),
         losses=integers(document, "losses"),
-        overhead=Overhead(optional(cost, "time"), optional(cost, "events")),
+        overhead=Overhead(optional(cost, "time"), optional(cost, "events"), overhead_range(cost)),
         counted=_counted(document),
         events=_events(rows),
         unit=units["unit"],

@@ -54,6 +54,7 @@ __all__ = ["print_table", "table"]
 _NAMES = {"rpi": "RPI", "epi": "EPI", "mpi": "memory", "kpi": "kernel", "iopi": "poll"}
 _WORDS = {
     Quality.EXACT: "",
+    Quality.ESTIMATED: "estimated",
     Quality.BOUND: "at most",
     Quality.BY_MODE: "by cycles",
     Quality.SAMPLED: "sampled",

@@ -24,6 +24,7 @@ __all__ = ["hertz", "print_sample", "sample_table"]
 _DIM, _HEAD, _LOST, _WORST = "dim", "bold", "yellow", "bold red"
 _WORDS = {
     Quality.EXACT: "",
+    Quality.ESTIMATED: "estimated",
     Quality.BOUND: "at most",
     Quality.BY_MODE: "by cycles",
     Quality.SAMPLED: "sampled",

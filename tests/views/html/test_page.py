@@ -32,7 +32,7 @@ from .reading import page_of
 
 WEB = Path(__file__).parents[3] / "web"
 INDICES = ("rpi", "epi", "td", "mpi", "kpi", "iopi", "te", "me", "ke", "ioe")
-LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
+LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m", Quality.ESTIMATED: "c"}
 
 
 def number(figure: Any) -> Any:

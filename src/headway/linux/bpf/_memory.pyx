@@ -28,7 +28,7 @@ from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, TraceCon
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_INTERRUPTS, TAG_LENGTH
+        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_TIMED, N_INTERRUPTS, TAG_LENGTH
         N_TASK_NAMES, TASK_NAME_LENGTH, N_CONTEXT_NAMES, VECTOR_BASE, TRACE_WORDS
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
@@ -81,6 +81,9 @@ cdef extern from "bpf/layout.h" nogil:
         uint16_t nested[N_NESTED]
         char name[16]
 
+    struct timed:
+        uint64_t time, runs
+
     struct processor:
         uint64_t since
         uint32_t thread_record
@@ -96,6 +99,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t written, lost_spans, written_absences, lost_absences
         uint32_t undivided
         uint64_t undivided_overhead, undated
+        timed timed[N_TIMED]
         sample_count samples[N_SAMPLED]
         cell cells[N_STATES]
 
@@ -1163,6 +1167,18 @@ cdef class BpfMaps:
         for i in range(N_EVENTS):
             self.shared.before[i] = fixed_point(before[i])
             self.shared.after[i] = fixed_point(after[i])
+
+    def timed_runs(self):
+        """Return the time in runs of handlers that were timed, ns, and the number of these runs, by `layout.TIMED`."""
+        cdef int cpu, which
+        cdef list found = []
+        for which in range(N_TIMED):
+            time = runs = 0
+            for cpu in range(self.n_cpus):
+                time += self.processor_at(cpu).timed[which].time
+                runs += self.processor_at(cpu).timed[which].runs
+            found.append((time, runs))
+        return found
 
     def set_cost_of_marks(self, double inside, double around):
         """Set what a pair of marks takes of a region and of what is around it, ns."""

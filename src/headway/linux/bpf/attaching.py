@@ -66,6 +66,11 @@ class Attachments:
         self._attach()
         self.change_ns = taken + time.process_time_ns() - began
 
+    def tracepoints(self) -> set[str]:
+        """Return the tracepoints of the kernel that programs are attached to now."""
+        programs = self._object.programs
+        return {hook for name in self._links for hook in loading.tracepoints_of(programs[name], self._features)}
+
     def set_level(self, level: Level, *, by_samples: bool = False) -> None:
         """Attach what a level needs, and detach what it does not. Raises HeadwayError where that cannot be.
 

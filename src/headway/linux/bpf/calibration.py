@@ -2,12 +2,12 @@
 
 The process repeats one thing: observed, unobserved, observed again. The difference, divided by the number of events
 of a round, is the cost of an event. The three measurements follow each other at once, because a machine that others
-use too changes its speed within tenths of a second. Each is the median of short rounds and not the shortest round,
-because what always slows the process down also slows the threads down whose times are corrected. Times are processor
-time, and a round in which another thread took the processor away counts only where there are too few others
-(`ExercisingProcess.undisturbed`). Interrupts cannot be made at will. The cost of their handlers comes from the kernel's
-own statistics of eBPF programs, where it keeps them (BPF_ENABLE_STATS, since 5.8). Elsewhere it is assumed to be that
-of a system call.
+use too changes its speed within tenths of a second. Where it did so all the same, they are made again. Each is the
+median of short rounds and not the shortest round, because what always slows the process down also slows the threads
+down whose times are corrected. Times are processor time, and a round in which another thread took the processor away
+counts only where there are too few others (`ExercisingProcess.undisturbed`). Interrupts cannot be made at will. The
+cost of their handlers comes from the kernel's own statistics of eBPF programs, where it keeps them (BPF_ENABLE_STATS,
+since 5.8). Elsewhere it is assumed to be that of a system call.
 
 Marks of regions cost a program the same whether it is observed or not. What a pair of them takes is found by marking
 regions that have nothing in them.
@@ -28,7 +28,7 @@ from headway.linux.procfs import processors
 
 from . import _exercise
 from .attaching import Attachments
-from .layout import EVENTS
+from .layout import EVENTS, TIMED
 from .libbpf import Object
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ __all__ = [
     "compare",
     "costs",
     "find_ways_back",
+    "mean_runs",
+    "middle_of",
 ]
 
 BEFORE = 0.4
@@ -54,8 +56,8 @@ BEFORE = 0.4
 lies in the state that begins. Entry, clock and work weigh about the same; how they are divided moves some nanoseconds
 from one state of a thread to the next, and changes no sum."""
 
-COMPARISONS = 1
-"""How often the programs are detached and attached again to find what events cost; each time takes 30 ms."""
+COMPARISONS = 3
+"""How often the programs are detached and attached again at most, until nothing disturbs it; each time takes 30 ms."""
 
 _ROUNDS, _MOST_ROUNDS = 9, 18
 """Undisturbed rounds that are wanted, and how many there are at most."""
@@ -121,6 +123,19 @@ class Costs:
     """The same of a call whose return is seen at the function's own return instruction, of the first of `FUNCTIONS`.
     None: no function has such a probe.
     """
+    runs: Mapping[str, float] = field(default_factory=dict)
+    """How long a run of a handler took meanwhile, from where it read the clock, ns, by `layout.TIMED`; of those that
+    were timed. It changes with the costs (`drift`).
+    """
+    certainty: tuple[float, float] = (1.0, 1.0)
+    """How often as much events may cost, at least and at most: what was found in several comparisons. Both are 1 where
+    nothing disturbed the first.
+    """
+
+    def times(self, *, calls: float, switches: float) -> Costs:
+        """Return what events cost where those of calls, faults and interrupts, and those of switches, cost more."""
+        factors = dict.fromkeys(self.of, calls) | dict.fromkeys(("switch", "wake"), switches) | {"sample": 1.0}
+        return replace(self, of={kind: cost * factors[kind] for kind, cost in self.of.items()})
 
     def before(self) -> list[float]:
         """The parts before the handlers' clocks, in the order of the kinds."""
@@ -232,27 +247,74 @@ def compare(
     programs: Object,
     attachments: Attachments,
     exerciser: ExercisingProcess,
+    timed: Callable[[], Sequence[tuple[int, int]]],
     level: Level = Level.INTERRUPTS,
     *,
     samples: bool = False,
 ) -> Comparison:
     """Find what events cost, from how long the process takes with the programs attached and without them.
 
-    ``samples``: what a sample of the state costs is found too. The process is measured meanwhile.
+    It is done again where something disturbed it. ``timed``: the time in timed runs, ns, and their number, by
+    `layout.TIMED`. ``samples``: what a sample of the state costs is found too. The process is measured meanwhile.
     Raises HeadwayError where a program cannot be attached again.
     """
     handlers = believable(_run_times(programs, exerciser))
-    exerciser.undisturbed = True  # what comes now is compared
-    observed, without = [exerciser.exercise()], []
-    for _ in range(COMPARISONS):
-        with attachments.detached():
-            without.append(exerciser.exercise())
-        observed.append(exerciser.exercise())
-    ends = Exercise.mean((observed[0], observed[-1]))
     sample = _cost_of_sample(exerciser) if samples else 0.0
-    found = costs(Exercise.mean(without), Exercise.mean((*observed[1:-1], ends)), handlers, level, sample)
-    undisturbed = exerciser.undisturbed and observed[0].is_like(observed[-1]) and are_plausible(found, handlers)
-    return Comparison(found, ends.call, undisturbed)
+    found: list[Comparison] = []
+    while len(found) < COMPARISONS and not (found and found[-1].undisturbed):
+        found.append(_compare_once(attachments, exerciser, timed, handlers, level, sample))
+    return found[-1] if found[-1].undisturbed else middle_of(found)
+
+
+def _compare_once(
+    attachments: Attachments,
+    exerciser: ExercisingProcess,
+    timed: Callable[[], Sequence[tuple[int, int]]],
+    handlers: Mapping[str, float],
+    level: Level,
+    sample: float,
+) -> Comparison:
+    exerciser.undisturbed = True  # what comes now is compared
+    before = timed()
+    first = exerciser.exercise()
+    with attachments.detached():
+        without = exerciser.exercise()
+    last = exerciser.exercise()
+    found = replace(
+        costs(without, Exercise.mean((first, last)), handlers, level, sample), runs=mean_runs(before, timed())
+    )
+    undisturbed = exerciser.undisturbed and first.is_like(last) and are_plausible(found, handlers)
+    return Comparison(found, (first.call + last.call) / 2, undisturbed)
+
+
+def mean_runs(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> dict[str, float]:
+    """Return how long the runs that were timed between took, ns, by `layout.TIMED`; of those that were."""
+    means = {}
+    for name, which in TIMED.items():
+        (time, runs), (time_before, runs_before) = after[which], before[which]
+        if runs > runs_before:
+            means[name] = (time - time_before) / (runs - runs_before)
+    return means
+
+
+def middle_of(found: Sequence[Comparison]) -> Comparison:
+    """Return the middle one of disturbed comparisons, which knows how far the others are from it.
+
+    They are compared by what an event costs for each ns of its handler, which does not change with the machine's speed.
+    """
+    ratios = {id(each): _ratio(each.costs) for each in found}
+    ordered = sorted(found, key=lambda each: ratios[id(each)])
+    middle = ordered[len(ordered) // 2]
+    if not ratios[id(middle)]:  # nothing costs nothing
+        middle = ordered[-1]
+    least, ratio, most = (ratios[id(each)] for each in (ordered[0], middle, ordered[-1]))
+    certainty = (least / ratio, most / ratio) if ratio else (1.0, 1.0)
+    return replace(middle, costs=replace(middle.costs, certainty=certainty))
+
+
+def _ratio(found: Costs) -> float:
+    handler = "enter" if found.of.get("enter") else "switch"
+    return found.of.get(handler, 0.0) / found.runs.get(handler, 1.0)
 
 
 def find_ways_back(memory: BpfMaps, exerciser: ExercisingProcess) -> tuple[float, float]:

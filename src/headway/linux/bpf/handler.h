@@ -160,6 +160,27 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 	(p)->busy = 0
 
 /*
+ * What an event costs depends on what else runs: on the other threads of a core, on caches, on the clock rate. So some
+ * runs of the most frequent handlers are timed, chosen by the clock. That shows how much dearer events are at present than
+ * they were during calibration. `began`: when the handler read the clock. A run that was interrupted does not count.
+ */
+enum { ONE_CALL_IN = 32, ONE_SWITCH_IN = 8, LOW_CLOCK_BITS = 6, LONGEST_RUN = 20000 };
+
+INLINE bool is_timed(u64 began, u32 one_in)
+{
+	return UNLIKELY(!(began >> LOW_CLOCK_BITS & (one_in - 1)));
+}
+
+INLINE void time_handler(struct processor *p, u32 which, u64 began)
+{
+	u64 took = bpf_ktime_get_ns() - began;
+	if (took > LONGEST_RUN || p->deferred_total != p->absorbed_total)
+		return;
+	p->timed[which].time += took;
+	p->timed[which].runs++;
+}
+
+/*
  * The page fault that goes on turns out to be of another sort: the span that ends now is of that one. What was charged
  * before, because something interrupted the fault, stays where it is.
  */

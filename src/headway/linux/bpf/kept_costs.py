@@ -11,13 +11,14 @@ import json
 import math
 import os
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
 from .calibration import Costs
-from .layout import EVENTS
+from .layout import EVENTS, TIMED
 
 __all__ = ["FOLDER", "KeptCosts", "KeptFile", "name_of"]
 
@@ -29,7 +30,9 @@ _MOST_BYTES = 1 << 14
 _MOST_NS = 1e6
 """No event costs more."""
 _DRIFT = 0.25
-"""The relative change of a system call after which costs are found again."""
+"""The relative change of a system call, beside that of the machine's speed, after which costs are found again."""
+_MOST_DRIFT = 2.0
+"""The change of speed after which they are found again anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,19 @@ class KeptCosts:
     change_ns: int
     """The processor time of detaching and attaching all programs."""
 
-    def hold(self, call: float) -> bool:
-        """Return whether a system call still takes about as long. ``call``: what one takes now, ns."""
-        return abs(call - self.call) <= _DRIFT * self.call
+    def now(self, call: float, runs: Mapping[str, float]) -> Costs | None:
+        """Return what events cost now; None: the costs do not hold any more.
+
+        ``call``: what a system call takes now, ns; ``runs``: how long timed runs of handlers take (`Costs.runs`).
+        """
+        slower = 1.0
+        if "enter" in runs and "enter" in self.costs.runs:
+            slower = runs["enter"] / self.costs.runs["enter"]
+        expected = self.call * slower
+        if abs(call - expected) > _DRIFT * expected or not 1 / _MOST_DRIFT <= slower <= _MOST_DRIFT:
+            return None
+        now = self.costs.times(calls=slower, switches=slower)
+        return replace(now, runs={name: slower * run for name, run in self.costs.runs.items()})
 
 
 def name_of(checksum: str, *others: object) -> str:
@@ -94,6 +107,7 @@ class KeptFile:
                 "costs": dict(kept.costs.of),
                 "marks": list(kept.costs.marks),
                 "ways_back": list(kept.costs.ways_back),
+                "runs": dict(kept.costs.runs),
                 "call": kept.call,
                 "change_ns": kept.change_ns,
             }
@@ -147,14 +161,16 @@ def _parse(content: bytes) -> KeptCosts | None:
         of = {str(kind): _number(cost) for kind, cost in found["costs"].items()}
         inside, around = map(_number, found["marks"])
         task_work, signal = map(_number, found["ways_back"])
+        runs = {str(handler): _number(run) for handler, run in found["runs"].items()}
         kept = KeptCosts(
-            Costs(of, marks=(inside, around), ways_back=(task_work, signal)),
+            Costs(of, marks=(inside, around), ways_back=(task_work, signal), runs=runs),
             _number(found["call"]),
             int(_number(found["change_ns"], 1e12)),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return kept if of.keys() <= EVENTS.keys() and {"switch", "wake"} <= of.keys() and kept.call else None
+    known = of.keys() <= EVENTS.keys() and runs.keys() <= TIMED.keys() and all(runs.values())
+    return kept if known and {"switch", "wake"} <= of.keys() and kept.call else None
 
 
 def _number(given: object, most: float = _MOST_NS) -> float:

@@ -167,6 +167,12 @@ enum event { /* kinds of events by what their handlers cost */
 	N_EVENTS,
 };
 
+enum timed_handler { /* handlers that are timed now and then */
+	TIMED_ENTER, /* of a system call that is no status check */
+	TIMED_SWITCH,
+	N_TIMED,
+};
+
 enum loss { /* counts of what headway could not see */
 	LOST_THREADS, /* threads not measured for want of a thread record */
 	LOST_EXITS, /* threads whose totals did not fit the ring when they ended */
@@ -420,6 +426,11 @@ struct pending {
 	__u32 spare;
 };
 
+/* How long runs of a handler took, from where it read the clock to its end (handler.h). */
+struct timed {
+	__u64 time, runs;
+};
+
 /* One processor. Only that processor writes it. */
 struct processor {
 	__u64 since; /* when `state` began; 0: not measuring yet */
@@ -472,6 +483,7 @@ struct processor {
 	__u64 undivided_overhead; /* as that of a thread record */
 	__u64 undated; /* ns of spans of user code in which a thread's context changed, at a moment that is not known */
 	__u64 prepared_at; /* when the last handler with rare work to do read the clock after it (prepare_event) */
+	struct timed timed[N_TIMED];
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
 };

@@ -26,6 +26,7 @@ __all__ = [
     "RING_RECORDS",
     "SAMPLE_EVENTS",
     "STATES",
+    "TIMED",
     "fields_of",
     "offset_of",
     "packing",
@@ -47,6 +48,8 @@ FILE_KINDS = _numbers("file_kind")
 """The numbers of the kinds of files."""
 EVENTS = {name.removeprefix("AT_").lower(): n for name, n in _numbers("event").items() if name.startswith("AT_")}
 """The numbers of the kinds of events whose cost is known apart: ``AT_FAULT_END`` is ``fault_end``."""
+TIMED = {n.removeprefix("TIMED_").lower(): i for n, i in _numbers("timed_handler").items() if n.startswith("TIMED_")}
+"""The numbers of the handlers that are timed now and then."""
 LOSSES = {name: n for name, n in _numbers("loss").items() if name.startswith("LOST_")}
 """The places of the losses that the programs count."""
 CAUSES = _numbers("cause_kind")

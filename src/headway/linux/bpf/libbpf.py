@@ -91,6 +91,8 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_enable_stats": (c_int, [c_int]),
     "bpf_iter_create": (c_int, [c_int]),
     "bpf_prog_load": (c_int, [c_int, c_char_p, c_char_p, c_char_p, c_size_t, c_void_p]),
+    "bpf_link_get_next_id": (c_int, [c_uint32, c_void_p]),
+    "bpf_link_get_fd_by_id": (c_int, [c_uint32]),
     "bpf_obj_get_info_by_fd": (c_int, [c_int, c_void_p, c_void_p]),
     "ring_buffer__new": (c_void_p, [c_int, c_void_p, c_void_p, c_void_p]),
     "ring_buffer__free": (None, [c_void_p]),
@@ -269,7 +271,9 @@ class _ProgramInfo(ctypes.Structure):
     """The head of struct bpf_prog_info (include/uapi/linux/bpf.h), as far as recursion_misses."""
 
     _fields_ = [
-        ("before", ctypes.c_uint8 * 192),
+        ("type", c_uint32),
+        ("id", c_uint32),
+        ("before", ctypes.c_uint8 * 184),
         ("run_time_ns", c_uint64),
         ("run_cnt", c_uint64),
         ("recursion_misses", c_uint64),
@@ -424,6 +428,11 @@ class BpfProgram:
         length = c_uint32(ctypes.sizeof(info))
         failed = self._library.call("bpf_obj_get_info_by_fd", self.fd, byref(info), byref(length)) < 0
         return info, 0 if failed else length.value
+
+    @property
+    def id(self) -> int:
+        """The kernel's number of it."""
+        return int(self._info()[0].id)
 
     def misses(self) -> int:
         """How often the kernel skipped it because it was running already on that processor (since 5.12)."""

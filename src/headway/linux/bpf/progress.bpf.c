@@ -74,6 +74,8 @@ int handle_sys_enter(u64 *ctx)
 			state = record->interrupted_call;
 		p->depth = 0;
 		p->state = state ? state : call_state(call);
+		if (is_timed(now, ONE_CALL_IN) && !check)
+			time_handler(p, TIMED_ENTER, now);
 	}
 	LEAVE(p);
 	return 0;
@@ -299,6 +301,8 @@ int handle_sched_switch(u64 *ctx)
 				resume_at_level(p, record, next);
 		}
 	}
+	if (is_timed(now, ONE_SWITCH_IN))
+		time_handler(p, TIMED_SWITCH, now);
 out:
 	LEAVE(p);
 	return 0;

@@ -278,7 +278,7 @@ def _columns(*more: str) -> dict[str, list[Any]]:
     }
 
 
-_LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m"}
+_LETTERS = {quality: quality.value[0] for quality in Quality} | {Quality.BY_MODE: "m", Quality.ESTIMATED: "c"}
 """The letter that stands for a quality in the rows of threads."""
 
 

@@ -17,6 +17,7 @@ __all__ = ["QUALITIES", "limits_of", "overall", "sentences"]
 
 QUALITIES = {
     Quality.EXACT: "exact",
+    Quality.ESTIMATED: "estimated",
     Quality.BOUND: "at most this",
     Quality.BY_MODE: "by cycles",
     Quality.SAMPLED: "sampled",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare, find_ways_back
+from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare, find_ways_back, mean_runs
 from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
@@ -28,7 +28,8 @@ def calibrate(
 ) -> Costs:
     """Return what events cost, calls of marked functions and marks of regions among them.
 
-    What was found before, since the machine booted, is taken if a system call still takes as long (`kept_costs`).
+    What was found before, since the machine booted, is taken at the machine's present speed, if a system call takes as
+    long as that lets expect (`kept_costs`).
     From now on the exercising process is the only one that is measured (`BpfMaps.measure_only`), and what was measured
     of it is still to be discarded.
     """
@@ -44,13 +45,18 @@ def calibrate(
     if options.when:
         memory.deepen_all()
     memory.look_around()
-    if kept is not None and kept.hold(exerciser.calls()):
-        attachments.change_ns = kept.change_ns
-        return kept.costs
+    if kept is not None:
+        before = memory.timed_runs()
+        call = exerciser.calls()
+        now = kept.now(call, mean_runs(before, memory.timed_runs()))
+        if now is not None:
+            attachments.change_ns = kept.change_ns
+            return now
     found = compare(
         programs.object,
         attachments,
         exerciser,
+        memory.timed_runs,
         options.most,
         samples=options.level is Level.SWITCHES or options.budget is not None,
     )

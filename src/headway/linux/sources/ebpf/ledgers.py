@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headway.linux.bpf.loading import Features
 from headway.linux.levels import Level
 from headway.linux.perf import counters
-from headway.model import ABOUT_PARTS, Counted, Ledger, Overhead, Precision, Processor, Quality, Thread, Window, unit_of
+from headway.model import (
+    ABOUT_PARTS,
+    Counted,
+    Ledger,
+    Overhead,
+    Precision,
+    Processor,
+    Quality,
+    Thread,
+    Window,
+    processor_time,
+    unit_of,
+)
 from headway.model.ledger import States
 
-__all__ = ["EbpfLedgers"]
+__all__ = ["EbpfLedgers", "with_cost_range"]
 
 _SWITCHES = "switches: run, ready and wait are exact; processor time is divided among states, and polling is not told"
 
@@ -42,7 +55,9 @@ class EbpfLedgers:
         self._kernel = Quality.EXACT if seen else Quality.UNAVAILABLE
         self._reasons = {
             "epi": "waiting for memory and other stalls are in it: they need hardware counters",
-            "overhead": "calibrated when measuring began and taken out: RPI plus overhead is exact, RPI alone is not",
+            "overhead": (
+                "calibrated, followed while measuring, and taken out: RPI plus overhead is exact, RPI alone is not"
+            ),
         }
         if level is Level.SWITCHES:
             self._reasons["level"] = _SWITCHES
@@ -120,6 +135,37 @@ class EbpfLedgers:
         stolen = (_steal_of_all() or self._steal_before) - self._steal_before
         words = f"from all processors together /proc/stat says {stolen / 1e9:.2f} s"
         return {"stolen": f"{self._reasons['stolen']}; {words}"}
+
+
+_NOTABLE = 0.01
+"""RPI counts as exact while it may be off by less than this part of itself."""
+
+
+def with_cost_range(ledger: Ledger, range_: tuple[float, float]) -> Ledger:
+    """Return the ledger with what is known of the cost of observing (`Overhead.range`)."""
+    if range_ == (1.0, 1.0):
+        return ledger
+    ledger = replace(ledger, overhead=replace(ledger.overhead, range=range_))
+    off = max((_part_off(ledger, thread) for thread in ledger.threads), default=0.0)
+    if off < _NOTABLE:
+        return replace(ledger, overhead=replace(ledger.overhead, range=(1.0, 1.0)))
+    least, most = range_
+    words = (
+        f"what observing cost is not known well, because the machine's speed changed: it may be {least:.2f} to "
+        f"{most:.2f} times what was taken out, so RPI is off by up to {off:.0%}"
+    )
+    return replace(
+        ledger,
+        precision=replace(ledger.precision, total=Quality.ESTIMATED),
+        reasons={**ledger.reasons, "rpi": words},
+    )
+
+
+def _part_off(ledger: Ledger, thread: Thread) -> float:
+    """Return by how much of itself a thread's RPI may be off."""
+    times = thread.times()
+    least, most = ledger.overhead.rpi_range(times)
+    return (most - least) / max(processor_time(times), 1)
 
 
 def _about_ready(features: Features, level: Level, *, only_threads: bool, whole: bool) -> str:

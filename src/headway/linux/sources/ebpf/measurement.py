@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headway.linux import privileges, time_namespace
 from headway.linux.bpf._memory import BpfMaps, Cells
+from headway.linux.bpf.drift import CostDrift
 from headway.linux.bpf.rows import LivingThread
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
@@ -20,7 +21,7 @@ from .contexts import ContextSearch
 from .depth_control import DepthControl
 from .ended import EndedThreads
 from .intervals import Intervals
-from .ledgers import EbpfLedgers
+from .ledgers import EbpfLedgers, with_cost_range
 from .level_control import PERIOD_NS, LevelControl
 from .losses import LossReader
 from .options import SourceOptions
@@ -60,6 +61,9 @@ class BpfMeasurement:
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
             memory.measure_only(0)
+            self._drift = CostDrift(
+                prepared.costs, memory.timed_runs, lambda costs: memory.set_costs(costs.before(), costs.after())
+            )
             programs.select(selection)
             self._ledgers = EbpfLedgers(
                 source,
@@ -73,6 +77,7 @@ class BpfMeasurement:
             )
             if options.measure.level is not Level.SWITCHES:
                 self._ledgers.note("seccomp", lambda: _SECCOMP if memory.has_filters else "")
+            self._ledgers.note("other programs", prepared.describe_other_programs)
             if prepared.modes.needed:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
@@ -152,6 +157,7 @@ class BpfMeasurement:
         ``until``: the moment of that snapshot.
         """
         self._ended.consume()
+        self._drift.look()
         if self._spins is not None:
             self._spins.look(until)
         if self._publication is not None:
@@ -195,6 +201,7 @@ class BpfMeasurement:
     def _told(self, ledger: Ledger, *, interval: bool) -> Ledger:
         if self._spins is not None:
             ledger = self._spins.told(ledger, interval=interval)
+        ledger = with_cost_range(ledger, self._drift.range(recent=interval))
         return ledger if self._cgroups is None else self._cgroups.told(ledger)
 
     def empty_ledger(self) -> Ledger:
@@ -208,6 +215,7 @@ class BpfMeasurement:
     def _announce(self, *, last: bool) -> int:
         """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
         memory = self._programs.memory
+        self._drift.look()
         at = memory.take_snapshot(last)
         if last and self._publication is not None:
             self._publication.end()

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
+from headway.errors import HeadwayError
 from headway.linux.bpf.attaching import Attachments
 from headway.linux.bpf.calibration import ExercisingProcess
 from headway.linux.bpf.libbpf import Library
+from headway.linux.bpf.other_programs import describe, other_programs
 from headway.linux.levels import Level
 from headway.linux.perf import counters
 
@@ -68,6 +70,7 @@ class PreparedPrograms:
                 {} if self._marking is None else {"marked functions": self._marking.describe(costs)}
             )
             """What a reader of the figures must know, by the names of `Ledger.reasons`."""
+            self._ids = {program.id for program in self.programs.object.programs.values() if program.wanted}
             self._resources = stack.pop_all()
 
     def _discard_exercise(self, pid: int) -> None:
@@ -89,6 +92,13 @@ class PreparedPrograms:
         """Place the probes of the functions that the user marked, if there are any. Raises HeadwayError."""
         if self._marking is not None:
             self._marking.attach(self.programs.object)
+
+    def describe_other_programs(self) -> str:
+        """Return what a reader must know of other eBPF programs at the same events; empty: nothing."""
+        try:
+            return describe(other_programs(self.programs.library, self.attachments.tracepoints(), self._ids))
+        except HeadwayError:  # this user may not ask
+            return ""
 
     def close(self) -> None:
         """Detach, unload and free everything; may be called again."""

@@ -29,6 +29,9 @@ if "libasan" in os.environ.get("LD_PRELOAD", ""):
 # Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
 # fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HEADWAY_TESTS limits the examples
 # of all properties (tests/effort.py). What fails is made small, but not explained: that takes minutes.
+# The clang that headway was built with (tools/environment.py) compiles eBPF for tests too.
+os.environ["PATH"] += f"{os.pathsep}{Path(__file__).parents[1] / 'build' / 'clang'}"
+
 _EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
 _PHASES = [phase for phase in hypothesis.Phase if phase is not hypothesis.Phase.explain]
 hypothesis.settings.register_profile(

@@ -179,8 +179,9 @@ def only(ledger: Ledger) -> Thread:
 def test_a_busy_programs_regions_are_near_its_own_clock_and_never_above(compile_marked: Compile) -> None:
     with shares(compile_marked("marked_clock.c", flags=("-std=gnu11", "-DWAITS=0"))) as (ledger, (parse, ring, used)):
         states = only(ledger).states
-        assert 0 < states["noneffective.parse"].time <= parse
-        assert 0 < states["poll.ring"].time <= ring
+        away = sum(cell.time for state, cell in states.items() if not kind_of(state).in_rpi)
+        for time, truth in ((states["noneffective.parse"].time, parse), (states["poll.ring"].time, ring)):
+            assert max(truth - away - 10**7, 0) <= time <= truth, "all of it but what may have been off the processor"
         assert states["noneffective.parse"].count == states["poll.ring"].count
         assert (states["noneffective.parse"].count or 0) > 0
         marked = sum(cell.time for state, cell in states.items() if kind_of(state).in_rpi) - states["user"].time

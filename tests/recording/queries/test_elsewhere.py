@@ -52,6 +52,7 @@ def answers(tables: Tables) -> dict[str, Any]:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1200)  # Spark takes minutes for it, and several times as long on a busy machine
 def test_spark_answers_as_duckdb_does(runs: str) -> None:
     for package in ("ibis", "pyspark", "sqlglot"):
         if importlib.util.find_spec(package) is None:

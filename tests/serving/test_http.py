@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
 from threading import Thread
 
@@ -25,8 +26,8 @@ async def echo(request: Request) -> HttpResponse:
 
 
 @contextmanager
-def serving(limits: Limits = LONG, respond: Respond = echo) -> Iterator[tuple[str, int]]:
-    """A server in a thread of its own; its address."""
+def serving(limits: Limits = LONG, respond: Respond = echo, reserved: str = "/healthy") -> Iterator[tuple[str, int]]:
+    """A server in a thread of its own, which always answers ``reserved``; its address."""
     listening = socket.create_server(("127.0.0.1", 0))
     loop = asyncio.new_event_loop()
     failures: list[object] = []
@@ -34,7 +35,7 @@ def serving(limits: Limits = LONG, respond: Respond = echo) -> Iterator[tuple[st
     ended = asyncio.Event()
 
     async def run() -> None:
-        server = Server([listening], respond, limits)
+        server = Server([listening], respond, limits, reserved=(reserved,))
         await server.open()
         await ended.wait()
         await server.close()
@@ -189,18 +190,14 @@ def test_a_connection_that_is_not_used_any_more_is_closed() -> None:
         assert say(address, GET, half=False).count(b"HTTP/1.1") == 1
 
 
-def test_one_who_does_not_take_his_answer_is_given_up() -> None:
-    async def much(request: Request) -> HttpResponse:
-        return HttpResponse(HTTPStatus.OK, b"x" * 50_000_000)
-
-    with serving(Limits(connections=1, answer_seconds=0.3), much) as address, socket.create_connection(address) as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.sendall(GET)
-        assert slow.recv(10)
-        answer, deadline = b"", time.monotonic() + 60
-        while not answer and time.monotonic() < deadline:  # while he has the only place, others are turned away
-            answer = say(address, GET)
-        assert status_of(answer) == 200
+def test_those_who_do_not_take_their_answers_are_given_up() -> None:
+    """Their connections are closed, although something is left to send: otherwise they would stay for ever."""
+    many = 20
+    before = open_sockets()
+    with serving(Limits(answer_seconds=0.1), much) as address, ExitStack() as kept:
+        slow = [kept.enter_context(not_reading(address)) for _ in range(many)]
+        until(lambda: open_sockets() <= before + many + FEW_OF_A_LOOP)
+        assert all(len(rest_of(one)) < MUCH for one in slow)
 
 
 def test_the_slow_cannot_lock_others_out() -> None:
@@ -214,3 +211,180 @@ def test_the_slow_cannot_lock_others_out() -> None:
         finally:
             for one in slow:
                 one.close()
+
+
+# ---- the siege ----
+
+MUCH = 4_000_000
+FEW_OF_A_LOOP = 5
+"""Sockets of the server itself at most: the one that listens, and those by which its loop is woken."""
+HEALTHY = b"GET /healthy?now HTTP/1.1\r\nHost: a\r\n\r\n"
+BESIEGED = Limits(connections=4, newcomers=6, request_seconds=60, idle_seconds=60, answer_seconds=60)
+
+
+async def much(request: Request) -> HttpResponse:
+    """An answer that no socket's buffers hold, but to what is no ``/much``."""
+    return await echo(request) if request.target == "/x" else HttpResponse(HTTPStatus.OK, b"x" * MUCH)
+
+
+@contextmanager
+def not_reading(address: tuple[str, int]) -> Iterator[socket.socket]:
+    """One who has asked for much, and takes the first bytes of the answer, so that it has begun, and no more."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.settimeout(60)
+        one.connect(address)
+        one.sendall(GET.replace(b"/x", b"/much"))
+        assert one.recv(10) == b"HTTP/1.1 2"
+        yield one
+
+
+@contextmanager
+def half_asking(address: tuple[str, int]) -> Iterator[socket.socket]:
+    """One who was answered, and has sent half of the next request."""
+    with socket.create_connection(address, timeout=60) as one:
+        one.sendall(GET)
+        assert one.recv(1000).endswith(b"GET /x")
+        one.sendall(GET[:9])
+        yield one
+
+
+def rest_of(one: socket.socket) -> bytes:
+    """What still comes of an answer, of which 10 bytes were taken, and nothing that follows it."""
+    found = bytearray()
+    with suppress(ConnectionResetError):
+        while len(found) < MUCH and (data := one.recv(1 << 20)):
+            found += data
+    return bytes(found)
+
+
+def is_served(one: socket.socket, *, asking: bool) -> bool:
+    """Whether a connection goes on: the rest of a request is answered, or the rest of an answer comes."""
+    if not asking:
+        return len(rest_of(one)) >= MUCH
+    with suppress(OSError):
+        one.sendall(GET[9:])
+        return one.recv(1000).endswith(b"GET /x")
+    return False
+
+
+def open_sockets() -> int:
+    """How many sockets are open in this process."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+    return found
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@given(st.lists(st.booleans(), min_size=BESIEGED.connections, max_size=BESIEGED.connections), st.integers(1, 3))
+@settings(max_examples=20)
+def test_those_who_keep_the_server_waiting_longest_are_dropped_in_whichever_direction(
+    asking: list[bool], more: int
+) -> None:
+    with serving(BESIEGED, much) as address, ExitStack() as kept:
+        held = [kept.enter_context(half_asking(address) if asks else not_reading(address)) for asks in asking]
+        for _ in range(more):
+            kept.enter_context(half_asking(address))
+        for place, (one, asks) in enumerate(zip(held, asking, strict=True)):
+            assert is_served(one, asking=asks) is (place >= more)
+
+
+def test_who_takes_his_answer_slowly_keeps_the_server_waiting_since_it_began() -> None:
+    with serving(BESIEGED, much) as address, ExitStack() as kept:
+        dripping = kept.enter_context(not_reading(address))
+        others = [kept.enter_context(half_asking(address)) for _ in range(BESIEGED.connections - 1)]
+        assert dripping.recv(500_000)
+        kept.enter_context(half_asking(address))
+        assert len(rest_of(dripping)) < MUCH - 500_000
+        assert all(is_served(one, asking=True) for one in others)
+
+
+def test_health_is_answered_though_those_who_do_not_read_have_all_places() -> None:
+    with serving(BESIEGED, much) as address, ExitStack() as kept:
+        held = [kept.enter_context(not_reading(address)) for _ in range(BESIEGED.connections)]
+        for _ in range(3):
+            assert status_of(say(address, HEALTHY)) == 200
+        assert all(is_served(one, asking=False) for one in held), "and nobody lost his place by it"
+
+
+def test_health_is_answered_though_all_places_wait_for_the_server() -> None:
+    asked: list[str] = []
+    ended = asyncio.Event()
+
+    async def waiting(request: Request) -> HttpResponse:
+        asked.append(request.target)
+        if request.target == "/x":
+            await ended.wait()
+            return await echo(request)
+        return HttpResponse(HTTPStatus.OK, b"healthy")
+
+    with serving(BESIEGED, waiting) as address, ExitStack() as kept:
+        for _ in range(BESIEGED.connections):
+            kept.enter_context(socket.create_connection(address)).sendall(GET)
+        until(lambda: len(asked) == BESIEGED.connections)
+        assert status_of(say(address, GET)) == 503
+        assert say(address, HEALTHY).endswith(b"healthy")
+        assert say(address, HEALTHY * 3).count(b"200 OK") == 3
+
+
+def test_the_silent_cannot_lock_others_out_nor_have_more_than_their_places() -> None:
+    before = open_sockets()
+    with serving(BESIEGED) as address, ExitStack() as kept:
+        silent = [kept.enter_context(socket.create_connection(address)) for _ in range(10 * BESIEGED.newcomers)]
+        for request in (GET, HEALTHY):
+            assert status_of(say(address, request)) == 200
+        most = before + len(silent) + BESIEGED.newcomers + BESIEGED.connections + FEW_OF_A_LOOP
+        until(lambda: open_sockets() <= most)
+
+
+def test_the_longest_silent_are_dropped_first() -> None:
+    with serving(BESIEGED) as address, ExitStack() as kept:
+        silent = [kept.enter_context(socket.create_connection(address)) for _ in range(BESIEGED.newcomers)]
+        assert status_of(say(address, HEALTHY)) == 200
+        for place, one in enumerate(silent):
+            one.settimeout(60)
+            with suppress(OSError):
+                one.sendall(HEALTHY)
+            assert bool(all_but_reset(one)) is (place > 0)
+
+
+def all_but_reset(one: socket.socket) -> bytes:
+    try:
+        return one.recv(1000)
+    except ConnectionResetError:
+        return b""
+
+
+def test_who_sends_many_requests_at_once_lets_others_have_their_turn() -> None:
+    order: list[str] = []
+    loops: list[asyncio.AbstractEventLoop] = []
+    go = asyncio.Event()
+
+    async def noted(request: Request) -> HttpResponse:
+        order.append(request.target)
+        loops.append(asyncio.get_running_loop())
+        await go.wait()
+        return await echo(request)
+
+    many = 1000
+    with serving(BESIEGED, noted) as address, socket.create_connection(address, timeout=60) as greedy:
+        greedy.sendall(GET * many)
+        until(lambda: bool(loops))
+        with socket.create_connection(address, timeout=60) as other:
+            other.sendall(GET.replace(b"/x", b"/other"))
+            loops[0].call_soon_threadsafe(go.set)
+            assert other.recv(1000).endswith(b"/other")
+        found = bytearray()
+        while found.count(b"GET /x") < many:
+            data = greedy.recv(65536)
+            assert data
+            found += data
+    assert order.index("/other") < many / 20

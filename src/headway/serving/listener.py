@@ -21,7 +21,7 @@ from headway.views.metrics.otlp import PushExporter
 
 from .feed import Feed
 from .http import Server
-from .site import Site, cost_of_ourselves
+from .site import HEALTH, Site, cost_of_ourselves
 
 __all__ = ["Listener", "Push", "start_listener"]
 
@@ -135,7 +135,7 @@ async def _listen(
     loop.set_exception_handler(_failed)
     feed = Feed(channel, interval)
     feed.open()
-    server = Server(listening, Site(feed, token=token, counts=counts).respond)
+    server = Server(listening, Site(feed, token=token, counts=counts).respond, reserved=(HEALTH,))
     await server.open()
     pushing = loop.create_task(_push(feed, push, counts)) if push is not None else None
     await feed.ended.wait()

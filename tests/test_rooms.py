@@ -28,7 +28,7 @@ FLOORS = (
         "linux.syscalls",
         "linux.time_namespace",
     },
-    {"linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols"},
+    {"linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols", "linux.unshared_user"},
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording", "trace"},

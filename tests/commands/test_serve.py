@@ -7,6 +7,7 @@ import http.client
 import http.server
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -546,7 +547,36 @@ def test_privileges_are_given_up(source: str) -> None:
         assert kept <= ({38, 39} if source == "bpf" else {2, 19})
         assert measuring["CapEff"] == measuring["CapPrm"]
         assert not [name for name in open_files(server.listener()) if "bpf" in name]
-        assert "as nobody without capabilities" in server.said[-1]
+        uid = int(listening["Uid"].split()[0])
+        assert uid != pwd.getpwnam("nobody").pw_uid
+        if "runs as headway without capabilities" not in server.said[-1]:  # there may be others of that account
+            assert f"runs as user {uid} without capabilities" in server.said[-1]
+            assert users().count(uid) == 2, "nothing else is this user"
+
+
+def users() -> list[int]:
+    """The user of each process."""
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with suppress(OSError):
+            found.append(int(status(pid)["Uid"].split()[0]))
+    return found
+
+
+def test_in_a_user_namespace_without_another_user_it_stays_the_one_it_is() -> None:
+    namespace = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs unshare(1) and user namespaces")
+    with program() as pid:
+        words = [*namespace, *SERVE, "--source", "proc", "-p", str(pid), "-d", "0.1"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+        assert "as this user without capabilities" in done.stderr
+        refused = subprocess.run([*words, "--user", "daemon"], capture_output=True, text=True, timeout=200, check=False)
+    assert refused.returncode == 125
+    assert refused.stderr == (
+        "headway: this user namespace does not have the id of 'daemon': leave --user out, or map that id\n"
+    )
 
 
 @pytest.mark.root
@@ -580,8 +610,9 @@ def test_a_root_user_that_cannot_become_another_is_told_what_it_lacks() -> None:
     words = ["setpriv", "--bounding-set=-all,+bpf,+perfmon,+setgid", "--inh-caps=-all"]
     done = subprocess.run([*words, *SERVE, "-a"], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 125
+    who = (re.search("becoming (headway|user [0-9]+) ", done.stderr) or ["", ""])[1]
     assert done.stderr == (
-        "headway: becoming nobody needs CAP_SETUID and CAP_SETGID, which this root user does not have: give it both, "
+        f"headway: becoming {who} needs CAP_SETUID and CAP_SETGID, which this root user does not have: give it both, "
         "or start headway as another user\n"
     )
 

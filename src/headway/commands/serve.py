@@ -88,7 +88,12 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
 @when_option
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector as well.")
-@click.option("--user", "user_name", metavar="NAME", help="Run as this user.  [default: nobody, if started as root]")
+@click.option(
+    "--user",
+    "user_name",
+    metavar="NAME",
+    help="Run as this user.  [default, if started as root: headway, or an id that nothing else has]",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(

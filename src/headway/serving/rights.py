@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from headway.errors import HeadwayError
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.privileges import LinuxCapability, User, give_up, permitted, user_named
 from headway.linux.sources.source import LinuxSource
+from headway.linux.unshared_user import is_mapped, may_change_groups, unshared_user
 
 __all__ = ["reduce_rights", "rights_in_words", "user_to_become"]
 
-NOBODY = "nobody"
+OWN = "headway"
+"""The account that is taken if there is one and it is no other's, before an id that no account has."""
 
 
 def user_to_become(name: str | None) -> User | None:
-    """Return the user to become; None: no other. ``name``: what --user says. Raises HeadwayError."""
+    """Return the user to become; None: no other. ``name``: what --user says. Raises HeadwayError.
+
+    Without a name it is a user that nothing else is: others that are `nobody` could signal these processes, and these
+    others. In a user namespace in which root is an ordinary user and no other exists, there is none to become.
+    """
     if os.geteuid() == 0:
-        user = user_named(name or NOBODY)
-        if not {LinuxCapability.SETUID, LinuxCapability.SETGID} <= permitted():
+        user = _named(name) if name is not None else _own_user()
+        if user is not None and not {LinuxCapability.SETUID, LinuxCapability.SETGID} <= permitted():
             raise HeadwayError(
                 f"becoming {user.name} needs CAP_SETUID and CAP_SETGID, which this root user does not have: give it "
                 "both, or start headway as another user"
@@ -29,6 +36,24 @@ def user_to_become(name: str | None) -> User | None:
     if name is None or user_named(name).uid == os.geteuid():
         return None
     raise HeadwayError("becoming another user needs root: leave --user out, or run as root (sudo headway serve ...)")
+
+
+def _named(name: str) -> User:
+    user = user_named(name)
+    if user.uid and not (may_change_groups() and is_mapped(user.uid)):
+        raise HeadwayError(f"this user namespace does not have the id of {name!a}: leave --user out, or map that id")
+    return user
+
+
+def _own_user() -> User | None:
+    """Return the user that is taken if none is named."""
+    if not may_change_groups():
+        return None
+    with suppress(HeadwayError):
+        user = user_named(OWN)
+        if user.uid and is_mapped(user.uid) and is_mapped(user.gid):
+            return user
+    return unshared_user()
 
 
 def reduce_rights(

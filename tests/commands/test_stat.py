@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -243,7 +244,32 @@ def test_a_full_disk_leaves_the_command_alone(source: str, form: list[str]) -> N
     done = run("--source", source, "-q", *form, "-o", "/dev/full", "--", "sh", "-c", "sleep 0.2; echo done")
     assert done.stdout == "done\n"
     assert done.returncode == 125
-    assert done.stderr == "headway: the report cannot be written (No space left on device)\n"
+    assert done.stderr == (
+        "headway: the report cannot be written to '/dev/full' (No space left on device): make room there, or name "
+        "another file with -o\n"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small file system")
+@pytest.mark.parametrize("form", [["--json"], []])
+def test_a_full_disk_has_no_file_afterwards_and_what_was_there_stays(form: list[str], tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], check=True)
+    try:
+        (tmp_path / "before").write_bytes(b"before")
+        with suppress(OSError), (tmp_path / "rest").open("wb", buffering=0) as rest:
+            while rest.write(b"x" * 4096):
+                pass
+        for name in ("before", "new"):
+            done = run("--source", "proc", "-q", *form, "-o", tmp_path / name, "--", "sh", "-c", "echo done; exit 3")
+            assert (done.returncode, done.stdout) == (125, "done\n")
+            assert done.stderr == (
+                f"headway: the report cannot be written to '{tmp_path / name}' (No space left on device): make room "
+                "there, or name another file with -o\n"
+            )
+        assert (tmp_path / "before").read_bytes() == b"before"
+        assert {path.name for path in tmp_path.iterdir()} == {"before", "rest"}
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
 
 
 def test_a_file_that_cannot_be_opened_costs_nothing(tmp_path: Path) -> None:

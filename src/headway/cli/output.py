@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import BinaryIO, TextIO, cast
 
 from headway.errors import HeadwayError
 from headway.files import written_whole
 
-__all__ = ["answer_to", "binary_output", "check_apart", "report_to"]
+__all__ = ["answer_to", "binary_output", "check_apart", "place_of", "report_to", "text_output", "unwritten"]
 
 _QUICK = 1
 """Compression level of gzip: traces are large, and writing must not wait for compression."""
 
 
-@contextmanager
-def report_to(output: str | None) -> Iterator[TextIO]:
-    """Open where a report goes, before anything is measured: the file, or standard error. Raises HeadwayError."""
+def report_to(output: str | None, *, live: bool = False) -> AbstractContextManager[TextIO]:
+    """Open where a report goes, before anything is measured: the file, or standard error. Raises HeadwayError.
+
+    ``live``: several reports, which can be read as they come. Otherwise the file is replaced when its report is
+    complete, and stays as it was if that fails.
+    """
     if output is None:
-        yield sys.stderr
-        return
+        return nullcontext(sys.stderr)
+    return _live_file(output) if live else text_output(output, "the report")
+
+
+@contextmanager
+def text_output(output: str, what: str) -> Iterator[TextIO]:
+    """Open the file that a text goes to, as `binary_output` does."""
+    with binary_output(output, what, text=True, packed=True) as data:
+        stream = io.TextIOWrapper(data, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+        try:
+            yield stream
+        finally:
+            with suppress(ValueError):  # it is closed already
+                stream.detach()
+
+
+@contextmanager
+def _live_file(output: str) -> Iterator[TextIO]:
     try:
         stream = open(output, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     except OSError as error:
@@ -34,6 +55,18 @@ def report_to(output: str | None) -> Iterator[TextIO]:
             stream.close()
         raise
     stream.close()
+
+
+def place_of(output: str | None) -> str:
+    """Return where a report goes, in words."""
+    return "to standard error" if output is None else f"to {output!a}"
+
+
+def unwritten(what: str, where: str, error: OSError) -> str:
+    """Return the sentence for something that cannot be written: what, where, why, and what to do."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    todo = "make room there, or name another file with -o" if full else "name another file with -o"
+    return f"{what} cannot be written {where} ({error.strerror or error}): {todo}"
 
 
 def answer_to(output: str | None) -> AbstractContextManager[TextIO]:
@@ -52,7 +85,7 @@ def _text_output() -> Iterator[TextIO]:
     except BrokenPipeError:
         pass
     except OSError as error:
-        raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+        raise HeadwayError(unwritten("the report", "to standard output", error)) from None
 
 
 def check_apart(output: str | None, read: Sequence[str], what: str = "the export") -> None:
@@ -87,8 +120,7 @@ def binary_output(
             else:
                 yield stream
     except OSError as error:
-        why = error.strerror or str(error)
-        raise HeadwayError(f"{what} cannot be written to {output!a} ({why}): name another file") from None
+        raise HeadwayError(unwritten(what, f"to {output!a}", error)) from None
 
 
 @contextmanager
@@ -101,4 +133,4 @@ def _standard_output(what: str, text: bool) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         pass
     except OSError as error:
-        raise HeadwayError(f"{what} cannot be written to standard output ({error.strerror})") from None
+        raise HeadwayError(unwritten(what, "to standard output", error)) from None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -14,7 +13,7 @@ import click
 from headway.errors import HeadwayError
 from headway.model import Ledger
 
-from .output import binary_output, check_apart
+from .output import check_apart, text_output
 
 if TYPE_CHECKING:
     from headway.advice import Advice
@@ -39,15 +38,9 @@ _RECORDERS = {"ns": "headway record -o NAME.hw", "cycles": "headway machine run 
 """What makes a recording, by the time unit of a ledger."""
 
 
-@contextmanager
-def page_to(path: str) -> Iterator[TextIO]:
+def page_to(path: str) -> AbstractContextManager[TextIO]:
     """Open where a page goes. A file that exists is replaced only when the page is complete. Raises HeadwayError."""
-    with binary_output(path, "the page", text=True) as data:
-        stream = io.TextIOWrapper(data, encoding="utf-8", newline="\n", write_through=True)
-        try:
-            yield stream
-        finally:
-            stream.detach()
+    return text_output(path, "the page")
 
 
 def page_if(path: str | None) -> AbstractContextManager[TextIO | None]:

@@ -16,7 +16,7 @@ from headway.advice import MAX_REMARKS, Advice, Facilities, Thresholds, advise, 
 from headway.advice.threshold_files import defaults_text, load_thresholds
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options, thresholds_option
-from headway.cli.output import report_to
+from headway.cli.output import place_of, report_to, unwritten
 from headway.cli.parameters import Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -130,7 +130,7 @@ def command(
             _show(stream, ledger, advice, thresholds, as_json)
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
-                raise HeadwayError(f"the report cannot be written ({error.strerror})") from None
+                raise HeadwayError(unwritten("the report", place_of(output), error)) from None
     if apply_it:
         # All of it: what is to be done for these processes must not be cut off by what could be said of others.
         advice = advise(ledger, replace(thresholds, most=MAX_REMARKS), here, by_process=True)

@@ -13,7 +13,7 @@ import click
 from headway.advice import Advice, Thresholds, advise
 from headway.advice.threshold_files import load_thresholds
 from headway.cli.ending import end_as
-from headway.cli.output import report_to
+from headway.cli.output import place_of, report_to, unwritten
 from headway.cli.parameters import Milliseconds, ProcessorList, Seconds
 from headway.cli.say import say
 from headway.dataclass import dataclass
@@ -103,8 +103,10 @@ def command(
         reports=interval is not None or count is not None or not (argv or duration),
     )
     observer = ProcessorObserver(chosen, source=source, probe=not no_frequency_probe)
-    with report_to(output) as stream:
-        report = _Report(stream, argv, plan, observer, as_json=as_json, verbose=verbose, quiet=quiet)
+    with report_to(output, live=plan.reports) as stream:
+        report = _Report(
+            stream, argv, plan, observer, where=place_of(output), as_json=as_json, verbose=verbose, quiet=quiet
+        )
         alone = as_json and output is None  # JSON alone, where it goes
         status = _run(observer, plan, argv, report, warn=not (quiet or alone))
         if report.error:
@@ -223,11 +225,13 @@ class _Report:
         plan: _Plan,
         observer: ProcessorObserver,
         *,
+        where: str,
         as_json: bool,
         verbose: bool,
         quiet: bool,
     ) -> None:
         self._stream, self._argv, self._plan, self._observer = stream, argv, plan, observer
+        self._where = where
         self._losses: dict[str, int] = {}
         self._looked = 0
         self._as_json, self._verbose, self._quiet = as_json, verbose, quiet
@@ -272,7 +276,7 @@ class _Report:
             self._stream.flush()
         except OSError as error:
             if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
-                self.error = f"the report cannot be written ({error.strerror})"
+                self.error = unwritten("the report", self._where, error)
             self._stream = open(os.devnull, "w")  # noqa: SIM115
             self._console.file = self._stream
         self._shown += 1

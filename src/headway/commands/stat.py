@@ -16,7 +16,7 @@ from headway.cli.options import (
     measuring_options,
     thresholds_option,
 )
-from headway.cli.output import report_to
+from headway.cli.output import place_of, report_to, unwritten
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
@@ -81,10 +81,11 @@ def command(
     options = wanted.options(
         causes=verbose or html is not None, cgroups=as_json or listed.needs_cgroups, durations=durations or 0
     )
-    with report_to(output) as stream, page_if(html) as page:
+    with report_to(output, live=interval is not None) as stream, page_if(html) as page:
         report = _Report(
             stream,
             argv,
+            where=place_of(output),
             interval=interval is not None,
             as_json=as_json,
             verbose=verbose,
@@ -128,6 +129,7 @@ class _Report:
         stream: TextIO,
         argv: tuple[str, ...],
         *,
+        where: str,
         interval: bool,
         as_json: bool,
         verbose: bool,
@@ -138,6 +140,7 @@ class _Report:
         durations: bool,
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
+        self._where = where
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
         self._interval, self._began = interval, 0
         self._durations = durations
@@ -171,7 +174,7 @@ class _Report:
             self._stream.flush()
         except OSError as error:
             if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
-                self.error = f"the report cannot be written ({error.strerror})"
+                self.error = unwritten("the report", self._where, error)
             self._stream = open(os.devnull, "w")  # noqa: SIM115
 
     def write_page(self, stream: TextIO, ledger: Ledger, exit_status: int | None) -> None:

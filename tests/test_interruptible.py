@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.interrupts import PATIENCE, in_time, interrupted_at
 
+from headway.exhaustion import OutOfProcessesError
 from headway.interruptible import Job, LateError, any_left
 
 pytestmark = pytest.mark.unit
@@ -78,3 +79,16 @@ def test_what_work_returns_and_raises_is_the_caller_s() -> None:
     assert Job(lambda: 7).result() == 7
     with pytest.raises(ZeroDivisionError):
         Job(lambda: 1 // 0).result()
+
+
+def test_work_for_which_no_thread_can_be_started_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("_thread.start_new_thread", refused)
+    job = Job(lambda: 1)
+    with pytest.raises(OutOfProcessesError, match="no thread can be started: raise the limit of processes"):
+        job.result()
+    assert not any_left()
+    monkeypatch.undo()
+    assert job.result() == 1

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.unit
 SOURCE = Path(__file__).parent.parent / "src" / "headway"
 
 FLOORS = (
-    {"_version", "dataclass", "errors", "interruptible", "lazy", "readable", "text", "values"},
-    {"extras", "files"},
+    {"_version", "dataclass", "errors", "lazy", "readable", "text", "values"},
+    {"exhaustion", "extras", "files"},
+    {"interruptible"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "asyncio", "demo"},
     {"linux.conditions", "linux.levels"},

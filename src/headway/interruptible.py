@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from .exhaustion import OutOfProcessesError
+
 if TYPE_CHECKING:
     import tempfile
 
@@ -51,12 +53,18 @@ class Job(Generic[_T]):
     def result(self, seconds: float | None = None) -> _T:
         """Run the work. Return what it returns, or raise what it raises. To be called once.
 
-        LateError: it takes longer than ``seconds`` (None: it may take any time). After that, and after any other
-        exception that is not the work's, such as KeyboardInterrupt, the work may still run: call `cancel`.
+        OutOfProcessesError: no thread can be started. LateError: it takes longer than ``seconds`` (None: it may take
+        any time). After that, and after any other exception that is not the work's, such as KeyboardInterrupt, the
+        work may still run: call `cancel`.
         """
         _JOBS.append(self)
         self._running.acquire()
-        _thread.start_new_thread(self._run, ())
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            _JOBS.remove(self)
+            self._running.release()
+            raise OutOfProcessesError("thread") from None
         if not self._running.acquire(timeout=-1 if seconds is None else seconds):
             raise LateError
         self._work.clear()

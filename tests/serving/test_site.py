@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gzip
 import json
+import threading
 from http import HTTPStatus
 
 import pytest
@@ -187,3 +188,13 @@ def test_without_it_nothing_is_said_not_even_what_there_is(words: str) -> None:
             assert answer.status == HTTPStatus.UNAUTHORIZED
             assert "Bearer" in header(answer, "www-authenticate")
             assert "Basic" in header(answer, "www-authenticate")
+
+
+def test_metrics_are_written_though_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    answer = ask(site())
+    assert answer.status == HTTPStatus.OK
+    assert b"headway_thread_state_seconds_total" in answer.body

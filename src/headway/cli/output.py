@@ -30,16 +30,49 @@ def report_to(output: str | None, *, live: bool = False) -> AbstractContextManag
     return _live_file(output) if live else text_output(output, "the report")
 
 
+class _Text(io.TextIOWrapper):
+    """Text on its way to a file, which remembers why it could not be written."""
+
+    failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        with self._remembering():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with self._remembering():
+            super().flush()
+
+    @contextmanager
+    def _remembering(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.failure = error
+            raise
+
+
 @contextmanager
 def text_output(output: str, what: str) -> Iterator[TextIO]:
-    """Open the file that a text goes to, as `binary_output` does."""
-    with binary_output(output, what, text=True, packed=True) as data:
-        stream = io.TextIOWrapper(data, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
-        try:
-            yield stream
-        finally:
-            with suppress(ValueError):  # it is closed already
-                stream.detach()
+    """Open the file that a text goes to. A file that exists is replaced only when the text is complete.
+
+    Raises HeadwayError if it cannot be written; what else fails meanwhile is raised as it is, and leaves no file.
+    """
+    stream: _Text | None = None
+    complete = False
+    try:
+        with written_whole(output) as data:
+            stream = _Text(data, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+            try:
+                yield stream
+                complete = True
+            finally:
+                with suppress(ValueError):  # it is closed already
+                    stream.detach()
+    except OSError as error:
+        if stream is not None and stream.failure is None and not complete:
+            raise
+        raise HeadwayError(unwritten(what, f"to {output!a}", error)) from None
 
 
 @contextmanager

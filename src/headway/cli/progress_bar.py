@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from headway.exhaustion import starts
+
 __all__ = ["LATENCY", "ProgressBar", "progress_bar", "spinner"]
 
 LATENCY = 1.0
@@ -81,9 +83,10 @@ def spinner(text: str, share: Callable[[], float | None] = lambda: None) -> Iter
         shown.hide()
 
     thread = threading.Thread(target=tell, name="headway-progress", daemon=True)
-    thread.start()
+    started = starts(thread)
     try:
         yield
     finally:
         done.set()
-        thread.join()
+        if started:
+            thread.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import gc
 import os
 import signal
@@ -15,6 +14,7 @@ from typing import NoReturn, TextIO
 import click
 
 from headway.errors import HeadwayError
+from headway.exhaustion import NO_MEMORY, in_words
 from headway.interruptible import any_left, leave
 
 from .say import say
@@ -72,7 +72,10 @@ def exit_status(group: click.Command, arguments: Sequence[str] | None = None) ->
         return _INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # a reader that has gone away needs no words
-            say(_sentence(error))
+            say(in_words(error))
+        return _FAILED
+    except MemoryError:
+        say(NO_MEMORY)
         return _FAILED
     return status if isinstance(status, int) else 0
 
@@ -83,14 +86,6 @@ def _keep(status: int) -> None:
         return
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last to be registered is the first to run
     signal.signal(signal.SIGINT, signal.SIG_IGN if any_left() else lambda number, frame: os._exit(status))
-
-
-def _sentence(error: OSError) -> str:
-    """Return what the system refused, and what to do if it was another open file."""
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "too many files are open: raise the limit (ulimit -n)"
-    what = error.strerror or str(error)
-    return what if error.filename is None else f"{error.filename}: {what}"
 
 
 def _open_standard_streams() -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headway.errors import HeadwayError
+from headway.exhaustion import start
 from headway.model import Batch, Ledger, OpenState, ThreadSeen, Transitions
 
 from .clock import Anchor, read_anchor
@@ -377,8 +378,9 @@ class RecordingWriter:
 
     def _start(self) -> None:
         if self._thread is None:  # not earlier, because the process forks a command first
-            self._thread = threading.Thread(target=self._work, name="headway-writer", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="headway-writer", daemon=True)
+            start(thread)
+            self._thread = thread
 
     def _submit(self) -> None:
         self._start()

@@ -30,7 +30,10 @@ _ASK = b"?"
 
 def hand_over(channel: socket.socket, snapshot: TotalsSnapshot) -> bool:
     """Send a reading to the other side of the channel. Return False if it is gone, or takes none now."""
-    memory = os.memfd_create("headway-reading")
+    try:
+        memory = os.memfd_create("headway-reading")
+    except OSError:
+        return False
     try:
         with open(memory, "wb", closefd=False) as stream:
             stream.write(snapshot.pack())

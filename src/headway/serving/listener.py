@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from headway.exhaustion import fork, in_words
 from headway.linux.privileges import User, give_up
 from headway.views.metrics.families import families
 from headway.views.metrics.otlp import PushExporter
@@ -91,7 +92,7 @@ def start_listener(
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    pid = fork()
     if pid:
         its.close()
         for one in listening:
@@ -102,8 +103,12 @@ def start_listener(
     try:
         ours.close()
         _alone(user)
-        asyncio.run(_listen(listening, its, interval=interval, token=token, counts=counts, push=push))
+        with asyncio.Runner() as runner:
+            runner.get_loop()  # it needs descriptors: if there are none, nothing else has been begun
+            runner.run(_listen(listening, its, interval=interval, token=token, counts=counts, push=push))
         status = 0
+    except OSError as error:
+        _say(f"the process that listens has failed: {in_words(error)}")
     except BaseException as error:  # whatever it is, a sentence: what is above on the stack is not this process's
         _say(f"the process that listens has failed ({type(error).__name__}: {error})")
     finally:
@@ -119,6 +124,7 @@ def _alone(user: User | None) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setswitchinterval(SWITCH_SECONDS)
+    sys.unraisablehook = lambda _: None  # a loop that could not be made says so while it is forgotten, too
     give_up(user)
 
 
@@ -155,8 +161,12 @@ async def _push(feed: Feed, push: Push, counts: bool) -> None:
         readings = await feed.latest()
         if readings is not None:
             found = list(families(readings[0], counts=counts, serving=cost_of_ourselves()))
-            loop = asyncio.get_running_loop()
-            arrived = await loop.run_in_executor(executor, push.exporter.push, readings[0], found)
+            try:
+                pushing = asyncio.get_running_loop().run_in_executor(executor, push.exporter.push, readings[0], found)
+            except RuntimeError:
+                _say("no thread can be started to push metrics: raise the limit of processes (pids.max, ulimit -u)")
+                return
+            arrived = await pushing
             if arrived is not arrives:
                 arrives = arrived
                 _say(f"{push.exporter.address} takes metrics again" if arrived else _NOT_TAKEN % push.exporter.address)

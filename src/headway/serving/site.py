@@ -157,13 +157,22 @@ class Site:
     async def _write(self, now: TotalsSnapshot, before: TotalsSnapshot | None, form: _Form) -> bytes:
         since = time.monotonic()
         try:
-            loop = asyncio.get_running_loop()
-            body, spent = await loop.run_in_executor(self._writer, self._text, now, before, form)
+            body, spent = await self._text_beside(now, before, form)
             self._written[form] = _Written(now, since, body)
             self._feed.spend(spent)
             return body
         finally:
             del self._writing[form]
+
+    async def _text_beside(
+        self, now: TotalsSnapshot, before: TotalsSnapshot | None, form: _Form
+    ) -> tuple[bytes, float]:
+        """Return what `_text` does, by another thread; if none can be started, others wait meanwhile."""
+        try:
+            writing = asyncio.get_running_loop().run_in_executor(self._writer, self._text, now, before, form)
+        except RuntimeError:
+            return self._text(now, before, form)
+        return await writing
 
     def _text(self, now: TotalsSnapshot, before: TotalsSnapshot | None, form: _Form) -> tuple[bytes, float]:
         """Return the body, and the processor time in s that it took."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from headway.errors import CommandFailedError
+from headway.exhaustion import fork
 from headway.linux import time_namespace
 
 __all__ = ["SuspendedChild"]
@@ -45,14 +46,19 @@ class SuspendedChild:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_OR_SHARED)
         missed = tuple(received)
         try:
-            self.pid = os.fork()
+            self.pid = fork()
             if self.pid == 0:
                 self._child(gate, failure, (stdin, stdout, stderr), mask)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(gate)
         os.close(failure)
-        self.pidfd = os.pidfd_open(self.pid)
+        try:
+            self.pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            self.pidfd = -1
+            self.give_up()
+            raise
         for number in missed:
             os.kill(self.pid, number)
 
@@ -122,7 +128,8 @@ class SuspendedChild:
         if self._status is None:
             _, status = os.waitpid(self.pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
-            os.close(self.pidfd)
+            if self.pidfd >= 0:
+                os.close(self.pidfd)
         return self._status
 
     def send(self, number: int) -> None:

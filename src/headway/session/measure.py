@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import FrameType
 
 from headway.dataclass import dataclass
-from headway.errors import CommandFailedError, SelectionError
+from headway.errors import CommandFailedError, HeadwayError, SelectionError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
@@ -221,21 +221,27 @@ def observe(
     SIGINT reaches a command from the terminal as it reaches us; SIGTERM and SIGHUP are passed on to it.
     Raises HeadwayError where measuring or the command cannot be started.
     """
+    child: SuspendedChild | None = None
     with patient_collector(), caught_signals() as (wakeup, received):
-        with measuring(
-            selection,
-            command,
-            options=options,
-            prefer=prefer,
-            intervals=interval is not None,
-            hold=lambda words: SuspendedChild(words, stdout, received=received),
-            started=started,
-            start=start,
-            meanwhile=meanwhile,
-        ) as measurement:
-            _serve(measurement, wakeup, received, seconds, interval, each, enough)
-            ledger = measurement.last(interval=interval is not None)
-        child = measurement.child
+        try:
+            with measuring(
+                selection,
+                command,
+                options=options,
+                prefer=prefer,
+                intervals=interval is not None,
+                hold=lambda words: SuspendedChild(words, stdout, received=received),
+                started=started,
+                start=start,
+                meanwhile=meanwhile,
+            ) as measurement:
+                child = measurement.child
+                _serve(measurement, wakeup, received, seconds, interval, each, enough)
+                ledger = measurement.last(interval=interval is not None)
+        except (HeadwayError, OSError, MemoryError):
+            if child is not None:  # it goes on without us, and keeps its signals
+                wait_for(child, received)
+            raise
         status = None if child is None else wait_for(child, received)
     return Observation(ledger, status, measurement.why_not_exact)
 

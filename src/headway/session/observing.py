@@ -9,6 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self, cast
 
 from headway.errors import SelectionError
+from headway.exhaustion import start
 from headway.linux.options import MAX_IDS, STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
@@ -123,7 +124,7 @@ class Observed:
         try:
             self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._service = threading.Thread(target=self._serve, args=(self._source,), name="headway", daemon=True)
-            self._service.start()
+            start(self._service)
         except BaseException:
             self._close()
             raise

@@ -18,10 +18,12 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from headway.exhaustion import fork
 from headway.linux.levels import Level
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
@@ -30,6 +32,7 @@ from . import _exercise
 from .attaching import Attachments
 from .layout import EVENTS, TIMED
 from .libbpf import Object
+from .unavailable import UnavailableError
 
 if TYPE_CHECKING:
     from ._memory import BpfMaps
@@ -392,7 +395,7 @@ class ExercisingProcess:
         """Start it."""
         ask, self._ask = os.pipe()
         self._answer, answer = os.pipe()
-        self.pid = os.fork()
+        self.pid = fork()
         if self.pid == 0:
             os.close(self._ask)
             os.close(self._answer)
@@ -408,9 +411,20 @@ class ExercisingProcess:
         return self
 
     def _asked(self, what: bytes) -> list[int]:
-        """Have it do something. Return the figures, of which the first, whether it was undisturbed, is taken off."""
-        os.write(self._ask, what)
-        undisturbed, *figures = map(int, os.read(self._answer, 128).split())
+        """Have it do something. Return the figures, of which the first, whether it was undisturbed, is taken off.
+
+        Raises UnavailableError if it has ended: it lacked a thread, a file or memory.
+        """
+        answer = b""
+        with suppress(BrokenPipeError):
+            os.write(self._ask, what)
+            answer = os.read(self._answer, 128)
+        if not answer:
+            raise UnavailableError(
+                "the process that headway calibrates with has no thread, file or memory left",
+                "raise the limits (ulimit -a; pids.max and memory.max of the control group)",
+            )
+        undisturbed, *figures = map(int, answer.split())
         self.undisturbed = self.undisturbed and bool(undisturbed)
         return figures
 

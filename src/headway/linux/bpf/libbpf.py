@@ -19,6 +19,7 @@ from types import TracebackType
 from zlib import crc32
 
 from headway.errors import HeadwayError
+from headway.exhaustion import starts
 
 from . import relocated
 from .unavailable import UnavailableError
@@ -539,12 +540,15 @@ class Object:
                     errors.append(error)
 
             loading = Thread(target=load_beside)
-            loading.start()
+            beside = starts(loading)
             try:
+                if not beside:
+                    load_beside()
                 if meanwhile is not None:
                     meanwhile()
             finally:
-                loading.join()
+                if beside:
+                    loading.join()
             if errors:
                 raise errors[0]
 

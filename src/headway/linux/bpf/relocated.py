@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Protocol
 
+from headway.exhaustion import starts
+
 from . import _btf
 
 __all__ = [
@@ -240,6 +242,9 @@ def load(caller: Caller, programs: Sequence[RelocatedProgram]) -> dict[str, int]
 
     Raises RefusedProgramError for the first that is refused; then none is left loaded.
     """
+    untyped = next((program for program in programs if not program.functions[0]), None)
+    if untyped is not None:  # libbpf had no memory to try whether the kernel takes types; verifying would take minutes
+        raise RefusedProgramError(untyped.name, errno.ENOMEM, "")
     waiting = sorted(programs, key=lambda program: len(program.instructions))
     lock = Lock()
     loaded: dict[str, int] = {}
@@ -258,9 +263,8 @@ def load(caller: Caller, programs: Sequence[RelocatedProgram]) -> dict[str, int]
                 else:
                     loaded[program.name] = fd
 
-    threads = [Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(programs)) - 1)]
-    for thread in threads:
-        thread.start()
+    most = min(len(os.sched_getaffinity(0)), len(programs)) - 1
+    threads = [thread for thread in (Thread(target=work) for _ in range(most)) if starts(thread)]
     complete = False
     try:
         work()

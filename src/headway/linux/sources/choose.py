@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
+from headway.exhaustion import in_words
 from headway.linux.options import MeasureOptions, Selection
 
 from .source import LinuxSource
@@ -72,7 +73,7 @@ def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact 
     if prefer == "bpf" or (prefer is None and may_use_bpf()):
         exact = make()
         try:
-            exact.begin()
+            _begin(exact)
         except HeadwayError as error:
             if prefer == "bpf" or error.final:
                 raise
@@ -83,6 +84,14 @@ def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact 
     from headway.linux.bpf.refusals import missing_privileges
 
     return None, _in_words(missing_privileges())
+
+
+def _begin(exact: _Begins) -> None:
+    """Begin to measure. Raises HeadwayError, also if the system refuses something."""
+    try:
+        exact.begin()
+    except OSError as error:
+        raise HeadwayError(f"eBPF needs what the system refuses: {in_words(error)}") from None
 
 
 def _in_words(error: HeadwayError) -> str:

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "headway"
 FLOORS = (
     {"_version", "dataclass", "errors", "lazy", "readable", "text", "values"},
     {"exhaustion", "extras", "files"},
-    {"interruptible"},
+    {"interruptible", "other_root"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "asyncio", "demo"},
     {"linux.conditions", "linux.levels"},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -116,3 +118,31 @@ def test_one_that_is_too_large_is_not_read(place: Path) -> None:
     found, problem = perfmap.read(PID, UID)
     assert found is None
     assert "MiB" in problem
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_no_link_leads_out_of_the_root_of_the_process(absolute: bool, tmp_path: Path) -> None:
+    """A container's /tmp that is a link to a folder is that folder of the container's, whatever ours has there."""
+    root = tmp_path / "root"
+    ours = Path(tempfile.mkdtemp(dir="/var/tmp")) if absolute else tmp_path / "ours"
+    ours.mkdir(exist_ok=True)
+    (ours / "perf-7.map").write_text("1000 20 ours\n")
+    root.mkdir()
+    (root / "tmp").symlink_to(ours if absolute else Path("..", "ours"))
+    assert perfmap.read(PID, UID, inner=7, root=str(root)) == (None, "")
+    within = root / (str(ours)[1:] if absolute else "ours")
+    within.mkdir(parents=True)
+    (within / "perf-7.map").write_text("1000 20 its\n")
+    found, problem = perfmap.read(PID, UID, inner=7, root=str(root))
+    assert problem == ""
+    assert found is not None
+    assert found.at(0x1000) == ("its", 0x1000)
+    shutil.rmtree(ours)
+
+
+def test_a_map_in_another_root_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp/perf-7.map").symlink_to("/tmp/other")
+    found, problem = perfmap.read(PID, UID, inner=7, root=str(tmp_path))
+    assert found is None
+    assert "symbolic link" in problem

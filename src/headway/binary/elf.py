@@ -30,6 +30,7 @@ from elftools.elf.gnuversions import GNUVerDefSection
 from elftools.elf.sections import NoteSection, Section
 
 from headway.errors import HeadwayError
+from headway.other_root import open_below
 
 __all__ = ["ElfError", "ElfFile", "Symbol", "SymbolKind", "ThreadLocal", "ThreadLocalKind", "ThreadLocalSlot"]
 
@@ -183,16 +184,16 @@ class _Budget(io.RawIOBase):
 class ElfFile:
     """A 64-bit ELF file of this machine, opened to read its symbols.
 
-    ``path`` is the file that is opened, ``shown`` its name in messages. ``root`` is the file system in which its debug
-    file is searched for (/proc/PID/root for a process in a container). Every method raises ElfError if the file is
-    damaged. Use it as a context manager.
+    ``path`` is the file that is opened, ``shown`` its name in messages. ``root`` is the root directory of the process
+    that it is of (/proc/PID/root for one in a container): its debug file is searched for there, and no link leads out
+    of it. Every method raises ElfError if the file is damaged. Use it as a context manager.
     """
 
     def __init__(self, path: str, shown: str | None = None, root: str = "/") -> None:
         self.path, self.shown, self._root = path, shown or path, root
         try:
             # Do not block on a pipe without a writer, or on a device.
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = open_below(path, root)
         except PermissionError:
             raise ElfError(
                 f"{self.shown} may not be read, so its functions are not known: run headway as root"

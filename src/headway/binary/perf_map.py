@@ -7,10 +7,13 @@ to /tmp, so a map is used only if it is a plain file of the process's own user o
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from array import array
 from bisect import bisect_right
+
+from headway.other_root import open_within
 
 __all__ = ["PerfMap", "parse", "read"]
 
@@ -58,19 +61,25 @@ def parse(data: bytes) -> PerfMap:
     return PerfMap(rows)
 
 
+def _open(root: str, path: str) -> int:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(path, flags) if root == "/" else open_within(root, path, flags)
+
+
 def read(pid: int, uid: int, *, inner: int | None = None, root: str | None = None) -> tuple[PerfMap | None, str]:
     """Return the perf map of a process of this user, or why it is not used ("" if there is none).
 
     ``inner``: the process's id in its own PID namespace. ``root``: the path of its file system (/proc/PID/root).
     """
-    places = [f"/tmp/perf-{pid}.map"]
+    places = [("/", f"/tmp/perf-{pid}.map")]
     if inner is not None and root is not None:
-        places.insert(0, f"{root}/tmp/perf-{inner}.map")
-    for place in places:
+        places.insert(0, (root, f"/tmp/perf-{inner}.map"))
+    for top, path in places:
+        place = path if top == "/" else top + path
         try:
-            fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = _open(top, path)
         except OSError as error:
-            if os.path.islink(place):
+            if error.errno == errno.ELOOP:
                 return None, f"{place} is a symbolic link, and was not read: anybody could have put it there"
             if isinstance(error, PermissionError):
                 return None, f"{place} may not be read"

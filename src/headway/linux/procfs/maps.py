@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
 from headway.dataclass import dataclass
+from headway.other_root import open_within
 
 from .living import with_memory
 
@@ -79,7 +81,7 @@ def file_of(pid: int, mapping: Mapping) -> str | None:
     inside = f"/proc/{pid}/root{mapping.path}"
     link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
     try:
-        found = os.stat(inside)
+        found = _status(f"/proc/{pid}/root", mapping.path)
         # The device is not compared: file systems with many volumes show another one in maps than in stat(2).
         if found.st_ino == mapping.inode:
             return mapping.path if _is(mapping.path, found) else inside
@@ -89,6 +91,20 @@ def file_of(pid: int, mapping: Mapping) -> str | None:
         return link if os.stat(link).st_ino == mapping.inode else None
     except OSError:
         return None
+
+
+def _status(root: str, path: str) -> os.stat_result:
+    """Return the status of a file within a root directory. Raises OSError and ValueError."""
+    try:
+        fd = open_within(root, path, os.O_PATH)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+        return os.stat(root + path)  # openat2(2) is not there, or a seccomp filter refuses it
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 def _is(path: str, other: os.stat_result) -> bool:

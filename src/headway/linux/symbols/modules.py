@@ -21,6 +21,7 @@ from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import Mapping, file_of, mappings
+from headway.other_root import open_below
 
 __all__ = ["Module", "Modules", "Space", "vdso"]
 
@@ -78,7 +79,7 @@ class Module:
             self.problem = f"{self.path} does not exist any more, or is another file now: its functions are not named"
             return
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._fd = open_below(path, root)
         except (OSError, ValueError) as error:
             why = os.strerror(error.errno or 0) if isinstance(error, OSError) else "no file name"
             self.problem = f"{self.path} cannot be opened ({why}): its functions are not named"

@@ -27,6 +27,7 @@ from http import HTTPStatus
 import h11
 
 from .places import Places
+from .turns import Turns
 
 __all__ = ["HttpResponse", "Limits", "Request", "Server"]
 
@@ -78,6 +79,9 @@ _RECEIVE_BUFFER, _SEND_BUFFER = 32_768, 262_144
 _BACKLOG = 1024
 """The number of connections that wait in the kernel to be accepted."""
 _AT_ONCE = 16
+"""The number of connections that are accepted in a round of the event loop, on each address."""
+_TURNS = 4
+"""The number of further requests on open connections that are answered in a round."""
 _PAUSE = 0.05
 """Seconds until connections are accepted again after the system had no room for one."""
 _FORGET = struct.pack("ii", 1, 0)
@@ -138,6 +142,7 @@ class Server:
         self._listening, self._respond, self._limits, self._reserved = listening, respond, limits, frozenset(reserved)
         self._newcomers: Places[_Connection] = Places(limits.newcomers)
         self._places: Places[_Connection] = Places(limits.connections)
+        self._turns = Turns(_TURNS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._known: dict[bytes, Request] = {}
         """What h11 parsed of a request, by its bytes: a client that asks repeatedly sends the same bytes."""
@@ -241,7 +246,7 @@ class Server:
                 if protocol.our_state is h11.DONE:
                     protocol.start_next_cycle()
                 first = False
-                await asyncio.sleep(0)  # who has sent many requests at once lets others have their turn
+                await self._turns.mine()  # who has sent many requests at once lets others have theirs
             writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, h11.ProtocolError):
             connection.let_go()  # the other side is gone or too slow

@@ -108,12 +108,19 @@ DIR *opendir(const char *path) {
 
 void *mmap64(void *where, size_t size, int protection, int flags, int fd, off64_t offset) {
 	NEXT(mmap64);
-	return fails("mmap") ? MAP_FAILED : real(where, size, protection, flags, fd, offset);
+	/* Python waits for ever for a thread that has no memory to begin with. */
+	return gettid() == getpid() && fails("mmap") ? MAP_FAILED : real(where, size, protection, flags, fd, offset);
+}
+
+/* A pipe has room by itself: only a file's can run out. */
+static int is_file(int fd) {
+	struct stat status;
+	return !fstat(fd, &status) && S_ISREG(status.st_mode);
 }
 
 ssize_t write(int fd, const void *data, size_t size) {
 	NEXT(write);
-	return fd != STDERR_FILENO && fails("write") ? -1 : real(fd, data, size);
+	return is_file(fd) && fails("write") ? -1 : real(fd, data, size);
 }
 
 int fsync(int fd) {

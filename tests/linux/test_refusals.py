@@ -69,6 +69,14 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- each kind of reason ----
 
 
+def test_a_want_of_memory_is_named_with_what_needs_it(as_root: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = "libbpf: map 'spans': failed to create: Cannot allocate memory(-12)\n"
+    for log_, why in ((log, "map 'spans': failed to create: Cannot allocate memory(-12)"), ("", "loading: Cannot ")):
+        said = fallback(explain(BpfError("loading", errno.ENOMEM, log_)), monkeypatch)
+        assert said.startswith(f"eBPF needs more memory than there is ({why}")
+        assert said.endswith("): free some, or raise its limit")
+
+
 @pytest.mark.parametrize("trace", ["", "0: (79) r6 = *(u64 *)(r1 +8)\n" * 10])
 def test_the_verifier_is_named_with_the_kernel_the_program_and_its_last_words(
     monkeypatch: pytest.MonkeyPatch, trace: str
@@ -129,9 +137,9 @@ def test_lockdown_is_named(monkeypatch: pytest.MonkeyPatch, as_root: None, tmp_p
 
 
 def test_a_refusal_of_something_else_than_a_program_has_libbpfs_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = "libbpf: map 'spans': failed to create: Cannot allocate memory(-12)\n"
-    words = fallback(explain(BpfError("loading", errno.ENOMEM, log)), monkeypatch)
-    assert "(map 'spans': failed to create: Cannot allocate memory(-12)): sudo headway doctor" in words
+    log = "libbpf: map 'spans': failed to create: Argument list too long(-7)\n"
+    words = fallback(explain(BpfError("loading", errno.E2BIG, log)), monkeypatch)
+    assert "(map 'spans': failed to create: Argument list too long(-7)): sudo headway doctor" in words
 
 
 @pytest.mark.parametrize(("limit", "words"), [(32, "raise the limit"), (1 << 20, "refuses")])

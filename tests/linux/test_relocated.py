@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from importlib import resources
@@ -172,3 +173,23 @@ def test_programs_can_be_loaded_while_something_else_is_done() -> None:
         programs.load(lambda: done.append(1))
         assert programs.programs["dump_task"].fd > 0
     assert done == [1]
+
+
+def test_without_room_for_the_types_libbpf_takes_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    assert relocated.types_for(object_of(), types_in(object_of())) == -1
+
+
+def test_a_program_without_types_is_refused_at_once_and_not_verified_for_minutes() -> None:
+    untyped = relocated.RelocatedProgram("fine", "raw_tp/sys_enter", b"", -1, (b"", 8), (b"", 16))
+
+    class Unasked:
+        def call(self, function: str, *arguments: object) -> int:
+            raise AssertionError(function)
+
+    with pytest.raises(relocated.RefusedProgramError) as refused:
+        relocated.load(Unasked(), [untyped])
+    assert refused.value.number == errno.ENOMEM

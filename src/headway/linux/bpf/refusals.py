@@ -58,6 +58,8 @@ def explain(error: BpfError) -> UnavailableError:
     failed = next((line for line in words if "failed" in line), str(error))
     if program is None:
         said = _short(failed.removeprefix("libbpf: "))
+        if error.number == errno.ENOMEM:
+            return UnavailableError(f"eBPF needs more memory than there is ({said})", "free some, or raise its limit")
         return UnavailableError(
             f"Linux {os.uname().release} refuses headway's eBPF programs ({said})", "sudo headway doctor says more"
         )

@@ -220,9 +220,16 @@ def types_for(image: bytes, kernel_types: bytes) -> int:
         types = _btf.reduced(kernel_types, image[image.index(_BTF_BEGINNING) :])
     except ValueError:
         return -1
-    fd = os.memfd_create("types", os.MFD_CLOEXEC)
-    with open(fd, "wb", closefd=False) as file:
-        file.write(types)
+    try:
+        fd = os.memfd_create("types", os.MFD_CLOEXEC)
+    except OSError:
+        return -1
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(types)
+    except OSError:
+        os.close(fd)
+        return -1
     return fd
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.other_root import open_below, open_within
+from headway.other_root import held, open_below, open_within, root_of
 
 pytestmark = pytest.mark.unit
 
@@ -44,6 +44,18 @@ def test_an_absolute_link_begins_at_that_root(tmp_path: Path) -> None:
     assert text_of(open_within(str(tmp_path), "/link")) == "its"
     assert text_of(open_below(f"{tmp_path}/link", str(tmp_path))) == "its"
     assert text_of(open_below(f"{tmp_path}/link", "/")) == Path("/etc/passwd").read_text()
+
+
+def test_a_held_file_is_the_one_within_and_ours_are_as_they_are() -> None:
+    pid = os.getpid()
+    assert root_of(f"/proc/{pid}/root/etc/passwd") == f"/proc/{pid}/root"
+    assert root_of("/etc/passwd") == root_of(f"/proc/{pid}/rooted/x") == "/"
+    with held("/etc/passwd") as path:
+        assert path == "/etc/passwd"
+    with held(f"/proc/{pid}/root/etc/passwd") as path:
+        assert os.path.samefile(path, "/etc/passwd")
+        before = path
+    assert not os.path.exists(before)
 
 
 def test_a_link_of_the_kernel_is_not_followed() -> None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["open_below", "open_within"]
+__all__ = ["held", "open_below", "open_within", "root_of"]
 
 _OPENAT2 = 437
 """The number of the system call, the same on all architectures."""
@@ -22,6 +25,26 @@ class _How(ctypes.Structure):
     """struct open_how."""
 
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+def root_of(path: str) -> str:
+    """Return the root directory of another process that a path begins with, /proc/PID/root; else ours."""
+    found = re.match(r"/proc/\d+/root(?=/)", path)
+    return found[0] if found else "/"
+
+
+@contextmanager
+def held(path: str) -> Iterator[str]:
+    """Give a path by which the kernel finds the file meanwhile that `open_below` opens. Raises OSError, ValueError."""
+    root = root_of(path)
+    if root == "/":
+        yield path
+        return
+    fd = open_within(root, path.removeprefix(root))
+    try:
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
 
 
 def open_below(path: str, root: str) -> int:

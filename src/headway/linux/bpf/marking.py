@@ -12,6 +12,7 @@ from headway.linux.options import MarkedFunctions, Selection
 from headway.linux.procfs.ids import process_of
 from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
+from headway.other_root import held
 
 from . import _exercise
 from ._memory import BpfMaps
@@ -88,8 +89,8 @@ class Marking:
             for pid in (-1,) if self._everywhere or not self._pids else self._pids:
                 try:
                     self._attach(target, probe, pid)
-                except BpfError as error:
-                    if error.number == _ENOTSUPP:
+                except (BpfError, OSError) as error:
+                    if isinstance(error, BpfError) and error.number == _ENOTSUPP:
                         why = "the kernel takes no probe on an instruction with a lock prefix, with which it begins"
                     else:
                         why = str(error)
@@ -100,19 +101,23 @@ class Marking:
 
     def _attach(self, target: Object, probe: Probe, pid: int) -> list[Link]:
         """Place the probes of a function: those of its returns first. Returns the links."""
+        with held(probe.path) as path:
+            return self._attach_at(target, path, probe, pid)
+
+    def _attach_at(self, target: Object, path: str, probe: Probe, pid: int) -> list[Link]:
         programs, tag = target.programs, 1 + self.states.index(probe.state)
         if probe.ways_out is None:
             back = programs["handle_function_return"]
-            links = [target.attach_uprobe(back, probe.path, probe.offset, ret=True, cookie=tag, pid=pid)]
+            links = [target.attach_uprobe(back, path, probe.offset, ret=True, cookie=tag, pid=pid)]
         else:
             leave = programs["handle_function_exit"]
             links = [
-                target.attach_uprobe(leave, probe.path, offset, ret=False, cookie=0 if is_jump else 1, pid=pid)
+                target.attach_uprobe(leave, path, offset, ret=False, cookie=0 if is_jump else 1, pid=pid)
                 for offset, is_jump in probe.ways_out
             ]
         entry = programs["handle_function_entry"]
-        cookie = tag | _class_of(probe.path, probe.offset) << _CLASS_SHIFT
-        links.append(target.attach_uprobe(entry, probe.path, probe.offset, ret=False, cookie=cookie, pid=pid))
+        cookie = tag | _class_of(path, probe.offset) << _CLASS_SHIFT
+        links.append(target.attach_uprobe(entry, path, probe.offset, ret=False, cookie=cookie, pid=pid))
         return links
 
 

@@ -32,6 +32,7 @@ from headway.binary.elf import ElfError, ElfFile, SymbolKind
 from headway.dataclass import dataclass
 from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.maps import Mapping, file_of, mappings
+from headway.other_root import root_of
 
 __all__ = ["Interpreter", "LockName", "Locks"]
 
@@ -192,9 +193,8 @@ class Locks:
         if key in self._images:
             self._images.move_to_end(key)
             return self._images[key]
-        root = match[0] if (match := re.match(r"/proc/\d+/root", path)) else "/"
         data: _Data | None = None
-        with suppress(ElfError), ElfFile(path, root=root) as image:
+        with suppress(ElfError), ElfFile(path, root=root_of(path)) as image:
             data = _read_data(image)
         self._images[key] = data
         while len(self._images) > _MAX_IMAGES:

@@ -36,6 +36,20 @@ def test_turns_come_in_order_and_only_a_few_in_a_round(most: int, wanted: list[i
     assert [number for each in rounds for number in each] == asked
 
 
+def test_turns_come_though_each_round_has_more_urgent_work() -> None:
+    async def main() -> int:
+        turns = Turns(1)
+        task = asyncio.create_task(turns.mine())
+        rounds = 0
+        while not task.done():
+            turns.defer()
+            await asyncio.sleep(0)
+            rounds += 1
+        return rounds
+
+    assert 10 < asyncio.run(main()) < 30
+
+
 def test_who_was_cancelled_takes_no_others_turn() -> None:
     async def main() -> None:
         turns = Turns(1)

@@ -192,6 +192,7 @@ class Server:
                 loop.call_later(_PAUSE, self._accept_on, listening)
                 return
             self._welcome(accepted)
+        self._turns.defer()  # there may be more: they have waited longer than who was answered before
 
     def _welcome(self, accepted: socket.socket) -> None:
         """Give a new connection a place. It costs little until something comes from it."""

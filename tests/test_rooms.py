@@ -16,11 +16,12 @@ SOURCE = Path(__file__).parent.parent / "src" / "headway"
 FLOORS = (
     {"_version", "dataclass", "errors", "lazy", "readable", "text", "values"},
     {"exhaustion", "extras", "files"},
-    {"interruptible", "other_root"},
+    {"other_root"},
     {"binary", "buffers", "model", "regions", "riscv"},
     {"advice", "asyncio", "demo"},
     {"linux.conditions", "linux.levels"},
     {
+        "linux.landlock",
         "linux.list_layout",
         "linux.options",
         "linux.privileges",
@@ -29,7 +30,10 @@ FLOORS = (
         "linux.syscalls",
         "linux.time_namespace",
     },
-    {"linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols", "linux.unshared_user"},
+    {
+        *("linux.confinement", "linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols"),
+        "linux.unshared_user",
+    },
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording", "trace"},

@@ -255,7 +255,7 @@ def test_a_question_without_an_end_can_be_stopped_at_any_time_and_leaves_nothing
 
 
 @pytest.mark.parametrize("signals", [2] if FEW else [1, 2])
-def test_a_question_that_does_not_stop_is_left_behind(run: Path, tmp_path: Path, signals: int) -> None:
+def test_a_question_that_does_not_stop_is_killed(run: Path, tmp_path: Path, signals: int) -> None:
     assert stopped(run, tmp_path, DEAF, [(INT, 1.0), (INT, 0.3)][:signals]) == (130, "")
     assert not list(tmp_path.iterdir())
 

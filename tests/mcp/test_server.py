@@ -6,11 +6,13 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.effort import FEW
+from tests.levels import descendants
 from tests.mcp.asked import recorded_in
 from tests.running import headway
 
@@ -135,3 +137,37 @@ def test_a_place_that_is_not_there_is_said_before_anything_is_answered(places: l
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+ENDLESS = "WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t"
+
+
+@pytest.mark.parametrize("ends", ["notifications/cancelled", "input"])
+def test_a_question_that_nobody_waits_for_any_more_is_not_computed(runs: Path, ends: str) -> None:
+    asked = {"name": "query", "arguments": {"file": "a.hw", "sql": ENDLESS}}
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": asked},
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, "mcp", runs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for message in messages:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            server.stdin.flush()
+        while len(descendants(server.pid)) < 2:  # one that computes, one that ends it
+            assert server.poll() is None
+            time.sleep(0.001)
+        if ends != "input":
+            cancelled = {"jsonrpc": "2.0", "method": ends, "params": {"requestId": 2, "reason": "enough"}}
+            server.stdin.write(json.dumps(cancelled) + "\n")
+            server.stdin.flush()
+            while descendants(server.pid):
+                assert server.poll() is None
+                time.sleep(0.001)
+        server.stdin.close()
+        assert server.wait() == 0

@@ -15,7 +15,6 @@ import click
 
 from headway.errors import HeadwayError
 from headway.exhaustion import NO_MEMORY, in_words
-from headway.interruptible import any_left, leave
 
 from .say import say
 
@@ -40,8 +39,6 @@ def run(group: click.Command) -> NoReturn:
         status = _INTERRUPTED
         _write_no_more(sys.stdout, sys.stderr)
     _keep(status)
-    if any_left():
-        leave(status)
     gc.freeze()  # Python would look through all modules for garbage once more, which is an eighth of a short command
     sys.exit(status)
 
@@ -85,7 +82,7 @@ def _keep(status: int) -> None:
     if not callable(signal.getsignal(signal.SIGINT)):
         return
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last to be registered is the first to run
-    signal.signal(signal.SIGINT, signal.SIG_IGN if any_left() else lambda number, frame: os._exit(status))
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(status))
 
 
 def _open_standard_streams() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +12,7 @@ from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.extras import need
 from headway.views.printable import clean
-from headway.views.rows import Cell, plain, print_rows
+from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
     from headway.recording.queries.tables import Tables
@@ -65,7 +64,7 @@ def command(
         with spinner("asking"):
             answer = tables.ask_user(sql or "") if asked is None else asked.ask(tables, depth)
         units = {} if asked is None else asked.units(tables)
-        print_rows(answer.columns, _plain_rows(answer.rows), style, units=units)
+        print_rows(answer.columns, answer.rows, style, units=units)
         say_left_out(tables, said)
 
 
@@ -79,8 +78,3 @@ def say_left_out(tables: Tables, already: int = 0) -> None:
     if not already:
         for why in tables.unclosed():
             say(clean(why))
-
-
-def _plain_rows(rows: Iterator[Sequence[Any]]) -> Iterator[list[Cell]]:
-    for row in rows:
-        yield [plain(value) for value in row]

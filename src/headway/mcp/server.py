@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from mcp import types
@@ -12,6 +13,7 @@ from mcp.server.stdio import stdio_server
 
 from headway._version import __version__
 from headway.errors import HeadwayError
+from headway.recording.queries.supervised import WANTED, Wanted
 
 from .arguments import schema_of
 from .readable import ReadableFiles
@@ -53,7 +55,7 @@ def server_of(files: ReadableFiles) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             async with one_at_a_time:
-                found = await asyncio.to_thread(ask, params.name, params.arguments, files)
+                found = await _wanted(ask, params.name, params.arguments, files)
         except HeadwayError as error:
             return _said(str(error), is_error=True)
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -62,6 +64,17 @@ def server_of(files: ReadableFiles) -> Server[Any]:
     return Server(
         "headway", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
+
+
+async def _wanted(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what work in another thread returns. Its processes are killed if nobody waits for it any more."""
+    wanted = Wanted()
+    WANTED.set(wanted)
+    try:
+        return await asyncio.to_thread(work, *arguments)
+    except asyncio.CancelledError:
+        wanted.let_go()
+        raise
 
 
 def _said(text: str, *, is_error: bool) -> types.CallToolResult:

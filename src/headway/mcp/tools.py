@@ -15,7 +15,6 @@ from headway.advice.threshold_files import load_thresholds
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Cause, Group, GroupBy, Kind, Ledger, Quality, grouped, indices_of, merge
-from headway.views.rows import plain
 from headway.views.saved import read_ledgers
 
 from .answers import LARGEST_ANSWER, figure, indices, limited, listed, of_ledger, short, state_quality, tokens, written
@@ -298,7 +297,7 @@ def _query(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
         rows, left_out = limited(
             answer.rows,
             given["limit"],
-            lambda row: [short(plain(value)) for value in row],
+            lambda row: [short(value) for value in row],
             offset=given["offset"],
             shorter="ask for fewer columns",
         )

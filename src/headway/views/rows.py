@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Any, TextIO
+from typing import TextIO
 
 from headway.errors import HeadwayError
 
 from .figures import NOTHING, share, with_unit
 from .printable import clean, fit, width_of
 
-__all__ = ["Cell", "plain", "print_lines", "print_rows", "write_rows"]
+__all__ = ["Cell", "print_lines", "print_rows", "write_rows"]
 
 Cell = int | float | str | bool | None
 
@@ -58,28 +57,6 @@ def write_rows(
         stream.write("\n]\n")
     else:
         _table(stream, columns, rows, width, units or {})
-
-
-def plain(value: Any) -> Any:
-    """Return a value of an answer as CSV and JSON have it. Dates and other types that they lack become text."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if hasattr(value, "as_integer_ratio"):
-        whole, parts = value.as_integer_ratio()
-        return whole if parts == 1 else float(value)
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)
 
 
 def _different(columns: Sequence[str]) -> list[str]:

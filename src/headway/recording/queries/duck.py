@@ -1,72 +1,71 @@
 """DuckDB, the default engine.
 
 Recordings may come from anybody, so DuckDB may read their files and nothing else: no network, no extensions, no
-settings.
+settings. It runs in a process of its own (`duck_process`), which is confined and takes little memory.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+import signal
+from collections.abc import Collection, Iterator, Sequence
+from io import BufferedReader
+from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from headway.errors import HeadwayError
-from headway.interruptible import Job, LateError, temporary_folder
 from headway.recording import format as form
 from headway.text import valid
 
+from . import duck_process
 from .catalogue import RecordedRun
+from .channel import ARROW, ArrowBytes, Channel, LateError, LostError
+from .duck_process import MEMORY, ON_DISK
 from .engine import SMALL, DamagedError, QueryResult, UnanswerableError, casts, columns_of, literal, may_lack
+from .supervised import Supervised
 
-__all__ = ["MEMORY", "DuckDB"]
+__all__ = ["DuckDB"]
 
-MEMORY = "1536MiB"
-"""The memory limit of DuckDB, which keeps the whole process below 2 GiB. What exceeds it goes to a temporary folder."""
-_ON_DISK = "64GiB"
-_ROWS = 10_000
-_WRONG = (
-    duckdb.ParserException,
-    duckdb.BinderException,
-    duckdb.CatalogException,
-    duckdb.SyntaxException,
-    duckdb.NotImplementedException,
-)
-_UNANSWERABLE = (
-    duckdb.ConversionException,
-    duckdb.InvalidInputException,
-    duckdb.OutOfRangeException,
-    duckdb.PermissionException,
-)
+_TABLE = 3 << 29
+"""The largest answer that this process takes as one table, in bytes."""
+_PIECE = 1 << 18
 _MAGIC = re.compile(r"[*?\[\]{}\ud800-\udfff]")
 """The characters that DuckDB treats as a pattern in a file name, and bytes that are not valid UTF-8."""
-_PATIENCE = 2.0
-"""Seconds after which a query that does not stop is abandoned. DuckDB does not check for interrupts within one SQL
-function.
-"""
-_T = TypeVar("_T")
 
 
 class DuckDB:
-    """DuckDB in this process. ``database`` is a DuckDB file that is attached read-only under its own name.
+    """DuckDB in a process of its own, which can open the files of these runs.
 
-    Queries can be interrupted with Ctrl-C. One that takes longer than ``seconds``, or whose next rows do, is ended;
-    None: none is.
+    ``database`` is a DuckDB file that is attached read-only under its own name. A query that takes longer than
+    ``seconds``, or whose next rows do, is ended; None: none is. After that, and after KeyboardInterrupt, nothing more
+    can be asked.
     """
 
-    def __init__(self, database: str | None = None, *, seconds: float | None = None) -> None:
+    def __init__(
+        self, database: str | None = None, *, runs: Collection[RecordedRun] = (), seconds: float | None = None
+    ) -> None:
         self._seconds = seconds
-        self._links: dict[str, str] = {}
-        self._jobs: list[Job[Any]] = []
-        self._scratch = self._do(lambda: temporary_folder("headway-query-"))
-        self._con = self._do(lambda: _connect(self._scratch.name))
-        self._execute("SET TimeZone='UTC'")
-        self._execute("SET parquet_metadata_cache=true")  # one answer may need several queries
         self._allowed: set[str] = set()
         self._sealed = False
+        self._pending = 0
+        self._early: dict[int, Any] = {}
+        self._dropped: list[int] = []
+        folders = {path.rpartition("/")[0] for run in runs for files in run.files.values() for path in files}
+        self._folders: dict[str, int] = {}
+        try:
+            for folder in filter(_MAGIC.search, folders):
+                self._folders[folder] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            own = [] if database is None else [os.path.abspath(database), f"{os.path.abspath(database)}.wal"]
+            work = functools.partial(duck_process.serve, readable=[*folders, *own])
+            self._process = Supervised(work, "headway-query-", self._folders.values())
+        except OSError as error:
+            raise HeadwayError(f"no process can be started for DuckDB ({error.strerror}): try again later") from None
+        self._channel = Channel(self._process.connection)
+        self._execute("SET TimeZone='UTC'")
+        self._execute("SET parquet_metadata_cache=true")  # one answer may need several queries
         if database is not None:
             self._attach(database)
 
@@ -79,11 +78,11 @@ class DuckDB:
             if valid(path) != path:
                 raise HeadwayError(f"DuckDB opens no file whose path is not UTF-8, as {database!a} is: rename it")
             self._execute(f'ATTACH {literal(path)} AS "{name.replace(chr(34), chr(34) * 2)}" (READ_ONLY)')
-        except (duckdb.Error, HeadwayError) as error:
+        except (DamagedError, HeadwayError) as error:
             self.close()
             if isinstance(error, HeadwayError):
                 raise
-            raise HeadwayError(f"the DuckDB database {database!a} cannot be attached: {_words(error)}") from None
+            raise HeadwayError(f"the DuckDB database {database!a} cannot be attached: {error}") from None
         self._allowed |= {path, f"{path}.wal"}
 
     def read(self, name: str, table: str, runs: Sequence[RecordedRun]) -> None:
@@ -112,37 +111,29 @@ class DuckDB:
         """Return the columns of a file; None: it cannot be read, as reading it will say."""
         try:
             found = self._execute(f"SELECT name FROM parquet_schema({literal(self._file(path))})")
-        except duckdb.Error:
+        except DamagedError:
             return None
         return {name for (name,) in found}
 
     def _file(self, path: str) -> str:
         """Return a name of the file that DuckDB does not treat as a pattern."""
-        if _MAGIC.search(path):
-            folder, _, name = path.rpartition("/")
-            if folder not in self._links:
-                self._links[folder] = os.path.join(self._scratch.name, str(len(self._links)))
-                os.symlink(folder, self._links[folder])
-            path = f"{self._links[folder]}/{name}"
+        folder, _, name = path.rpartition("/")
+        if folder in self._folders:
+            path = f"/proc/self/fd/{self._folders[folder]}/{name}"
         self._allowed.add(path)
         return path
 
     def put(self, name: str, rows: pa.Table) -> None:
         """See `Engine.put`."""
 
-        def keep() -> None:
-            self._con.register("rows_to_keep", rows)
-            self._con.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM rows_to_keep')
-            self._con.unregister("rows_to_keep")
-
-        self._do(keep, self._con)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        self._ask("put", name, sink.getvalue())
 
     def define(self, name: str, query: str) -> None:
         """See `Engine.define`."""
-        try:
-            self._execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
-        except duckdb.Error as error:
-            raise DamagedError(_words(error)) from None
+        self._execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
 
     def seal(self) -> None:
         """See `Engine.seal`. A second call does nothing."""
@@ -152,9 +143,9 @@ class DuckDB:
             self._execute(f"SET allowed_paths=[{', '.join(map(literal, sorted(self._allowed)))}]")
             self._execute("SET enable_external_access=false")
             self._execute("SET lock_configuration=true")
-        except duckdb.Error as error:
+        except DamagedError as error:
             raise HeadwayError(
-                f"this DuckDB cannot be restricted to the recording's files ({_words(error)}): install a newer one"
+                f"this DuckDB cannot be restricted to the recording's files ({error}): install a newer one"
             ) from None
         self._sealed = True
 
@@ -163,104 +154,117 @@ class DuckDB:
         if valid(query) != query:
             raise HeadwayError("the SQL is wrong: it contains bytes that are not UTF-8")
         try:
-            statements = self._do(lambda: self._con.extract_statements(query), self._con)
-        except duckdb.Error as error:
-            raise HeadwayError(f"the SQL is wrong: {_words(error)}") from None
-        if len(statements) != 1 or statements[0].type not in (
-            duckdb.StatementType.SELECT,
-            duckdb.StatementType.EXPLAIN,
-        ):
+            reads = self._ask("reads", query, wrong=True)["reads"]
+        except DamagedError as error:
+            raise HeadwayError(f"the SQL is wrong: {error}") from None
+        if reads is not True:
             raise HeadwayError("the SQL is not one SELECT, and nothing else is done to recordings: ask one question")
 
     def ask(self, query: str, *, translate: bool = True) -> QueryResult:
         """See `Engine.ask`."""
-        cursor = self._con.cursor()
-        try:
-            self._do(lambda: cursor.execute(query), cursor)
-            columns = tuple(column[0] for column in cursor.description or ())
-        except _WRONG as error:
-            raise HeadwayError(f"the SQL is wrong: {_words(error)}") from None
-        except duckdb.Error as error:
-            raise _as_ours(error) from None
-        return QueryResult(columns, self._rows(cursor))
+        found = self._ask("ask", query, wrong=True)
+        return QueryResult(tuple(map(str, found["columns"])), self._rows(int(found["stream"])))
 
     def arrow(self, query: str) -> pa.Table:
         """See `Engine.arrow`."""
-        cursor = self._con.cursor()
+        self._ask("arrow", query, answered=False)
+        data = BufferedReader(ArrowBytes(self._channel, self._seconds, _TABLE, _checked), _PIECE)
         try:
-            found: pa.Table = self._do(lambda: cursor.sql(query).to_arrow_table(), cursor)
-        except duckdb.Error as error:
-            raise _as_ours(error) from None
-        return found
+            with pa.ipc.open_stream(data) as stream:
+                table: pa.Table = stream.read_all()
+            data.read()
+            table.validate(full=True)
+        except BaseException as error:
+            raise self._ended(error) from None
+        return table
 
     def close(self) -> None:
         """See `Engine.close`."""
-        try:
-            if all(job.over for job in self._jobs):
-                self._con.close()
-        finally:
-            self._do(self._scratch.cleanup, limited=False)
+        self._process.end()
+        while self._folders:
+            os.close(self._folders.popitem()[1])
 
-    def _rows(self, cursor: Any) -> Iterator[Sequence[Any]]:
-        while True:
-            try:
-                some = self._do(lambda: cursor.fetchmany(_ROWS), cursor)
-            except duckdb.Error as error:
-                raise _as_ours(error) from None
-            if not some:
-                return
-            yield from some
+    def _rows(self, stream: int) -> Iterator[Sequence[Any]]:
+        """Yield the rows of a stream. The process makes the next ones while these are read."""
+        over = False
+        try:
+            while not over:
+                self._read_ahead(stream)
+                self._collect()
+                rows = _checked(self._early.pop(stream))["rows"]
+                over = not rows
+                if not over:
+                    self._read_ahead(stream)
+                yield from map(tuple, rows)
+        finally:
+            if not over:
+                self._dropped.append(stream)
+
+    def _read_ahead(self, stream: int) -> None:
+        if self._pending != stream and stream not in self._early:
+            self._ask("next", stream, answered=False)
+            self._pending = stream
+
+    def _collect(self) -> None:
+        """Take the rows that the process has made ahead."""
+        if self._pending:
+            self._early[self._pending], self._pending = self._hear(), 0
 
     def _execute(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement of ours. Return the rows of its answer."""
-        return self._do(lambda: self._con.execute(statement).fetchall(), self._con)
+        """Run a statement of ours. Return the rows of its answer. Raises DamagedError."""
+        return [tuple(row) for row in self._ask("run", statement)["rows"]]
 
-    def _do(self, work: Callable[[], _T], cursor: Any = None, *, limited: bool = True) -> _T:
-        """Run ``work`` so that the caller can be interrupted, and the query of ``cursor`` with it.
-
-        DuckDB itself continues when a signal arrives while it computes, or raises RuntimeError in place of
-        KeyboardInterrupt. ``limited``: the time limit holds.
-        """
-        job = Job(work)
+    def _ask(self, do: str, what: Any, *more: Any, answered: bool = True, wrong: bool = False) -> Any:
+        """Ask the process. Return its answer, if it is to be ``answered`` now. ``wrong``: the SQL is a user's."""
+        self._collect()
+        for stream in self._dropped:
+            self._early.pop(stream, None)
         try:
-            self._jobs = [job, *(before for before in self._jobs if not before.over)]
-            return job.result(self._seconds if limited else None)
+            self._channel.say({"do": do, "with": what, "dropped": self._dropped})
+            self._dropped = []
+            for data in more:
+                self._channel.send(ARROW, data)
+        except LostError as error:
+            raise self._ended(error) from None
+        return _checked(self._hear(), wrong) if answered else None
+
+    def _hear(self) -> Any:
+        try:
+            return self._channel.hear(self._seconds)
         except BaseException as error:
-            job.cancel((lambda: None) if cursor is None else cursor.interrupt, _PATIENCE)
-            if isinstance(error, LateError):
-                raise HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less") from None
-            raise
+            raise self._ended(error) from None
+
+    def _ended(self, error: BaseException) -> BaseException:
+        """End the process, of which nothing more can be heard. Return what to raise."""
+        if isinstance(error, (DamagedError, HeadwayError)):
+            return error
+        status = self._process.end()
+        if isinstance(error, LateError):
+            return HeadwayError(f"the answer takes longer than {self._seconds:g} s: ask for less")
+        if not isinstance(error, (LostError, pa.ArrowException, OSError, ValueError)):
+            return error
+        if isinstance(error, LostError) and status in _OF_MEMORY:
+            return _too_much()
+        return HeadwayError(f"DuckDB's process has ended (status {status}): ask another question")
 
 
-def _connect(scratch: str) -> duckdb.DuckDBPyConnection:
-    """Open a database in memory, which puts what does not fit there into the folder ``scratch``."""
-    return duckdb.connect(
-        config={
-            "memory_limit": MEMORY,
-            "temp_directory": os.path.join(scratch, "spill"),
-            "max_temp_directory_size": _ON_DISK,
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "python_enable_replacements": "false",
-            "preserve_insertion_order": "false",
-        }
-    )
+_OF_MEMORY = (128 + signal.SIGABRT, 128 + signal.SIGKILL)
+"""How a process ends that has no memory left: C++ gives up, or the kernel does."""
 
 
-def _as_ours(error: duckdb.Error) -> Exception:
-    """Return the error as one that a user can act on, or as damage of the recording."""
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return HeadwayError(f"the answer takes more than {MEMORY} of memory and {_ON_DISK} of disk: ask for less")
-    if "while reading file" in str(error):
-        return DamagedError(_words(error))
-    if isinstance(error, _UNANSWERABLE):
-        return UnanswerableError(_words(error))
-    return DamagedError(_words(error))
+def _too_much() -> HeadwayError:
+    return HeadwayError(f"the answer takes more than {MEMORY} of memory and {ON_DISK} of disk: ask for less")
 
 
-def _words(error: BaseException) -> str:
-    """Return DuckDB's reason as one line, without the position in the query and the hints."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    lines = lines[: next((n for n, line in enumerate(lines) if line.startswith(("LINE ", "Candidate"))), len(lines))]
-    return " ".join(line for line in lines if line)[:400].rstrip(" .")
+def _checked(answer: Any, wrong: bool = False) -> Any:
+    """Return an answer that is no error. ``wrong``: the SQL is a user's, and may be wrong."""
+    if "error" not in answer:
+        return answer
+    kind, words = answer["error"], str(answer.get("words", ""))
+    if kind == "memory":
+        raise _too_much()
+    if kind == "long":
+        raise HeadwayError("a row of the answer has more than 64 MiB: ask for less in a row")
+    if kind == "wrong" and wrong:
+        raise HeadwayError(f"the SQL is wrong: {words}")
+    raise (UnanswerableError if kind == "unanswerable" else DamagedError)(words)

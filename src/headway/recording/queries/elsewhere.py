@@ -23,6 +23,7 @@ from headway.recording import format as form
 
 from .catalogue import RecordedRun
 from .engine import SMALL, DamagedError, QueryResult, casts, columns_of, literal, may_lack
+from .plain import plain_row
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -140,7 +141,7 @@ class Elsewhere:
     def ask(self, query: str, *, translate: bool = True) -> QueryResult:
         """See `Engine.ask`."""
         found = self._run(query, translate)
-        return QueryResult(tuple(found.column_names), _rows(found))
+        return QueryResult(tuple(found.column_names), map(plain_row, _rows(found)))
 
     def arrow(self, query: str) -> pa.Table:
         """See `Engine.arrow`."""

@@ -318,7 +318,9 @@ def open_engine(url: str | None, catalogue: Catalogue, *, seconds: float | None 
             )
         from .duck import DuckDB
 
-        return DuckDB(None if url is None else url.removeprefix("duckdb://") or None, seconds=seconds)
+        return DuckDB(
+            None if url is None else url.removeprefix("duckdb://") or None, runs=catalogue.runs, seconds=seconds
+        )
     from .elsewhere import Elsewhere
 
     return Elsewhere(url)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from headway.errors import HeadwayError
-from headway.files import read_file
+from headway.files import open_regular, read_file
 
 pytestmark = pytest.mark.unit
 
@@ -34,3 +35,10 @@ def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path) -> 
     finally:
         tracemalloc.stop()
     assert peak < 1 << 16
+
+
+def test_a_pipe_that_nobody_writes_to_is_no_file_and_blocks_nothing(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for path in (pipe, tmp_path):
+        with pytest.raises(OSError, match="it is not a file"):
+            open_regular(path)

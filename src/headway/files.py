@@ -12,11 +12,12 @@ from typing import BinaryIO
 
 from .errors import HeadwayError
 
-__all__ = ["open_file", "packaged", "read_file", "written_whole"]
+__all__ = ["open_file", "open_regular", "packaged", "read_file", "written_whole"]
 
 File = str | os.PathLike[str]
 _PIECE = 1 << 20
 _MORE = 4096
+_NO_FILE = "it is not a file"
 
 
 def packaged(package: str, name: str) -> bytes:
@@ -34,6 +35,19 @@ def packaged(package: str, name: str) -> bytes:
         return files(package).joinpath(*name.split("/")).read_bytes()
 
 
+def open_regular(path: File) -> BinaryIO:
+    """Open a regular file for reading. Raises OSError, also if it is something else: a pipe could block for ever."""
+    try:
+        # O_NONBLOCK: neither a pipe without a writer nor a device may block the open.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:
+        raise OSError(errno.EINVAL, "not a file name") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, _NO_FILE)
+    return open(fd, "rb")
+
+
 def open_file(path: File, what: str) -> BinaryIO:
     """Open a regular file for reading.
 
@@ -42,15 +56,11 @@ def open_file(path: File, what: str) -> BinaryIO:
     """
     words = ascii(os.fspath(path))
     try:
-        # O_NONBLOCK: neither a pipe without a writer nor a device may block the open.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a file name"
-        raise HeadwayError(f"{words} cannot be opened ({why}): give {what}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise HeadwayError(f"{words} is not a file: give {what}")
-    return open(fd, "rb")
+        return open_regular(path)
+    except OSError as error:
+        if error.strerror == _NO_FILE:
+            raise HeadwayError(f"{words} is not a file: give {what}") from None
+        raise HeadwayError(f"{words} cannot be opened ({error.strerror}): give {what}") from None
 
 
 def read_file(path: File, what: str, most: int) -> bytes:

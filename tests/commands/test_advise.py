@@ -117,8 +117,8 @@ def test_a_command_is_measured_and_its_exit_status_kept() -> None:
         ((), "say what to measure"),
         (("--from", "/nonexistent"), "cannot be read"),
         (("--from", "/"), "cannot be read"),
-        (("--from", "/dev/zero"), "/dev/zero has more than 256 MiB"),
-        (("--from", "/dev/null"), "is empty"),
+        (("--from", "/dev/zero"), "it is not a file"),
+        (("--from", "/dev/null"), "it is not a file"),
         (("--from", "x", "-p", "1"), "leave out what to measure"),
         (("--from", "x", "--why", "wait"), "leave out what to measure, and how"),
         (("--from", "x", "--", "true"), "not both"),
@@ -254,3 +254,15 @@ def apply_and_undo(started: list[subprocess.Popen[bytes]]) -> None:
         undone = run("advise", "--undo", name)
     assert undone.stderr == f"plan {name} is undone\n"
     assert [os.sched_getaffinity(p.pid) for p in started] == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [("advise", "--from"), ("advise", "--thresholds"), ("stat", "--source", "proc", "--status-checks")]
+)
+def test_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    measured = () if "--from" in arguments else ("--", "true")
+    done = run(*arguments, str(pipe), *measured)
+    assert done.returncode == 125
+    assert "it is not a file" in done.stderr
+    assert done.stderr.count("\n") == 1

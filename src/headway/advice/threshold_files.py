@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.files import packaged
+from headway.files import open_regular, packaged
 
 from .thresholds import Thresholds
 
@@ -54,7 +54,7 @@ def _texts(file: str | None) -> Iterator[tuple[str, str]]:
 
 def _read(file: str) -> str:
     try:
-        with open(file, "rb") as stream:
+        with open_regular(file) as stream:
             raw = stream.read(_LARGEST + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)

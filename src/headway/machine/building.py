@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.files import open_regular
 
 from .config import RAM
 
@@ -111,7 +112,7 @@ def base_of(sources: Sequence[str]) -> Base:
     """
     for source in sources:
         try:
-            with open(source, "rb") as stream:
+            with open_regular(source) as stream:
                 text = stream.read(_LONGEST)
         except OSError as error:
             raise HeadwayError(f"{source!a} cannot be read ({error.strerror})") from None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from headway.errors import HeadwayError
+from headway.files import open_regular
 
 from .fields import shown
 
@@ -109,7 +110,7 @@ def read_moment(path: str | os.PathLike[str]) -> Moment:
     """Return the moment of a file. Raises HeadwayError if it is not one."""
     name = shown(os.fspath(path))
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)

@@ -11,10 +11,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from typing import Any, TextIO
 
 from headway.errors import HeadwayError
+from headway.files import open_regular
 from headway.model import (
     Behind,
     Cause,
@@ -72,7 +73,7 @@ def read_ledgers(file: str) -> list[Ledger]:
     try:
         if file == "-":
             return ledgers_of(_lines(sys.stdin, "standard input"), "standard input")
-        with open(file, encoding="utf-8") as stream:
+        with TextIOWrapper(open_regular(file), encoding="utf-8") as stream:
             return ledgers_of(_lines(stream, file), file)
     except UnicodeDecodeError as error:
         raise HeadwayError(

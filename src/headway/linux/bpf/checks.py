@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from headway.errors import SelectionError
-from headway.files import packaged
+from headway.files import open_regular, packaged
 from headway.linux.syscalls.table import numbers
 from headway.values import shown
 
@@ -176,7 +176,7 @@ def state_names(checks: Sequence[Check]) -> tuple[str, ...]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             raw = stream.read(_LARGEST + 1)
         if len(raw) > _LARGEST:
             raise SelectionError(f"{path} has more than {_LARGEST >> 10} KiB: that is no table of status checks")

@@ -329,3 +329,16 @@ def test_a_document_takes_no_more_memory_than_it_has_bytes(sound: Path) -> None:
         folder.close()
     assert data == (sound / DOCUMENT).read_bytes()
     assert peak < 1 << 20
+
+
+def test_a_small_file_that_unpacks_to_a_long_row_is_damage(copy: Path) -> None:
+    """Dictionaries and run lengths make millions of values of a few bytes."""
+    (file,) = (copy / "states").iterdir()
+    table = pq.read_table(file)
+    none = np.zeros(1 << 20, np.int64)
+    events = pa.MapArray.from_arrays(pa.array([0, len(none)], pa.int32()), pa.array(["x"]).take(pa.array(none)), none)
+    at = table.schema.get_field_index("events")
+    one = table.slice(0, 1).set_column(at, "events", events)
+    pq.write_table(one.replace_schema_metadata(pq.read_schema(file).metadata), file, compression="zstd")
+    assert file.stat().st_size < 10_000
+    assert read(copy) == {f"states/{file.name}": "events has 1048576 values in a row"}

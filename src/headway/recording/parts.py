@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headway.linux.confinement import limited_memory
 from headway.values import LARGEST
 
 from .clock import Anchor
@@ -27,6 +29,10 @@ MAX_ROWS = 1 << 23
 """The largest number of rows of a part."""
 MAX_BYTES = 1 << 30
 """The largest size of an unpacked part, in bytes."""
+MAX_LONG = 1 << 16
+"""The largest number of values in a row of a column that has lists or maps. All rows have `MAX_ROWS` at most."""
+MEMORY = 3 << 29
+"""The most memory that unpacking a part may take, in bytes, whatever the part claims about itself."""
 BATCH = 1 << 18
 """The number of rows that are unpacked at once."""
 MAX_FILES = 1 << 20
@@ -126,7 +132,8 @@ class Folder:
         with _File(self._fd, table, name) as file:
             if file.integer(PART) != number:
                 raise Damage(f"it says that it is part {file.integer(PART)}")
-            return file.table(columns)
+            with limited_memory(MEMORY):
+                return file.table(columns)
 
 
 def _open(name: str, folder: int) -> int:
@@ -247,6 +254,10 @@ def _checked(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         column = column.unify_dictionaries()
     elif pa.types.is_nested(kind):
         column = column.cast(kind)
+        sizes = [np.diff(chunk.offsets.to_numpy()) for chunk in column.chunks]
+        longest = max((int(some.max(initial=0)) for some in sizes), default=0)
+        if longest > MAX_LONG or sum(int(some.sum()) for some in sizes) > MAX_ROWS:
+            raise Damage(f"{field.name} has {longest} values in a row")
     elif column.type != kind:
         raise Damage(f"{field.name} is {column.type}, not {kind}")
     column.validate(full=True)
@@ -264,7 +275,9 @@ def _damage(error: BaseException) -> BaseException:
     """Return an error of the Parquet library as Damage, and every other error unchanged."""
     if isinstance(error, (Damage, KeyboardInterrupt, SystemExit)):
         return error
-    if isinstance(error, (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)):
+    if isinstance(error, MemoryError):
+        return Damage(f"it takes more than {MEMORY >> 20} MiB of memory")
+    if isinstance(error, (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError)):
         words = (str(error).splitlines() or [""])[0]
         return Damage(f"it cannot be read as a Parquet file ({ascii(words[:120])[1:-1]})")
     return error

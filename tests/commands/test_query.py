@@ -21,6 +21,7 @@ from tests.effort import FEW
 from tests.recording.queries.runs import Recorded, lawful, write
 from tests.running import headway
 
+from headway.text import csv_text
 from headway.views.schemas import schema_of
 
 RUN = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
@@ -53,7 +54,7 @@ def test_sql_answers_are_the_same_in_three_forms(run: Path) -> None:
     found = json.loads(headway("query", run, query, "--format", "json").stdout)
     assert {row["name"] for row in found} <= {*HOSTILE}
     rows = list(csv.DictReader(io.StringIO(headway("query", run, query, "--format", "csv").stdout, newline="")))
-    assert [(row["name"], int(row["time"])) for row in rows] == [(row["name"], row["time"]) for row in found]
+    assert [(row["name"], int(row["time"])) for row in rows] == [(csv_text(row["name"]), row["time"]) for row in found]
     table = headway("query", run, query)
     assert table.returncode == 0
     assert table.stderr == ""

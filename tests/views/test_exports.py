@@ -30,7 +30,7 @@ from headway.model import NO_STATE, Batch, Ledger, ThreadSeen, Transitions, Wind
 from headway.recording.batches import Chosen
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
-from headway.text import valid
+from headway.text import csv_text, valid
 from headway.views import chrome
 from headway.views.columns import write_csv, write_parquet
 from headway.views.exported import Exported
@@ -297,6 +297,10 @@ def test_trace_events_in_json_have_the_ledger(seed: int) -> None:
 
 
 @settings(deadline=None, phases=QUICK, max_examples=10)
+def _in_csv(value: str | int | None) -> str:
+    return "" if value is None else csv_text(value) if isinstance(value, str) else str(value)
+
+
 @given(seeds)
 def test_tables_have_the_ledger_and_the_same_rows(seed: int) -> None:
     with run_of(seed) as recording:
@@ -320,7 +324,7 @@ def test_tables_have_the_ledger_and_the_same_rows(seed: int) -> None:
         assert _settled(times) == of_ledger(recording.ledger())
         assert len(rows) == len(lines) == recording.rows
         for row, line in zip(rows, lines, strict=True):
-            plain = {name: "" if value is None else str(value) for name, value in row.items() if name != "realtime"}
+            plain = {name: _in_csv(value) for name, value in row.items() if name != "realtime"}
             assert plain == {name: value for name, value in line.items() if name != "realtime"}
             second, _, rest = line["realtime"].rpartition(".")
             day = datetime.fromisoformat(second).replace(tzinfo=UTC)

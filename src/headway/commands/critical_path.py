@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from headway.cli.ending import tidy_end
@@ -13,6 +11,7 @@ from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.cli.spinning_note import say_spinning
 from headway.extras import need
+from headway.text import json_text
 from headway.views.printable import clean
 from headway.views.rows import write_rows
 
@@ -66,7 +65,7 @@ def command(path: str, tid: int | None, pieces: bool, limit: int, output: str | 
         found = critical_path(rows, find_wakeups(rows), find_end(rows, command=whole, tid=tid))
     with answer_to(output) as stream:
         if style == "json":
-            json.dump(document_of_path(found, path), stream, ensure_ascii=False)
+            stream.write(json_text(document_of_path(found, path)))
             stream.write("\n")
         elif pieces or style == "csv":
             units = {"duration": rows.time_unit}

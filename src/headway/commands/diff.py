@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +14,7 @@ from headway.cli.spinning_note import say_spinning
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import RUNNING, Kind
+from headway.text import json_text
 from headway.views.figures import with_unit
 from headway.views.printable import clean
 from headway.views.rows import print_rows
@@ -67,8 +66,7 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
         if course.run.local:
             say_spinning(course.run.place, named=True)
     if style == "json":
-        json.dump(_document(found), sys.stdout, indent=1, ensure_ascii=False)
-        click.echo()
+        click.echo(json_text(_document(found), indent=1))
     elif style == "csv":
         kinds = [kind.value for kind in Kind]
         columns = ("progress", "a_time", "b_time", *(f"{run}_{kind}" for kind in kinds for run in "ab"))

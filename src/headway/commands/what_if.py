@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from headway.cli.ending import tidy_end
@@ -13,6 +11,7 @@ from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.cli.spinning_note import say_spinning
 from headway.extras import need
+from headway.text import json_text
 from headway.views.printable import clean
 from headway.views.rows import write_rows
 
@@ -122,7 +121,7 @@ def command(
             found = [one for _, one in rank(model, tried)]
     with answer_to(output) as stream:
         if style == "json":
-            json.dump(document_of_predictions(found, model, path), stream, indent=1, ensure_ascii=False)
+            stream.write(json_text(document_of_predictions(found, model, path), indent=1))
             stream.write("\n")
         elif style == "csv":
             write_rows(stream, COLUMNS, prediction_rows(found), style)

@@ -6,14 +6,13 @@ text has depends on the model, so they are estimated from above (`tokens`): answ
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from headway.model import KNOWN_LOSSES, Indices, Kind, Ledger, Quality, kind_of
-from headway.text import valid
+from headway.text import json_text, valid
 
 __all__ = [
     "LARGEST",
@@ -61,7 +60,7 @@ def tokens(text: str) -> int:
 
 def written(value: object) -> str:
     """Return an answer, or a part of one, as the server writes it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json_text(value, separators=(",", ":"), default=str)
 
 
 def figure(value: float | None, unit: str, quality: Quality, source: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from mcp.server.stdio import stdio_server
 from headway._version import __version__
 from headway.errors import HeadwayError
 from headway.recording.queries.supervised import WANTED, Wanted
+from headway.text import json_text
 
 from .arguments import schema_of
 from .readable import ReadableFiles
@@ -58,7 +58,7 @@ def server_of(files: ReadableFiles) -> Server[Any]:
                 found = await _wanted(ask, params.name, params.arguments, files)
         except HeadwayError as error:
             return _said(str(error), is_error=True)
-        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json_text(found, separators=(",", ":"), allow_nan=False)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
 
     return Server(

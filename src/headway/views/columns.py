@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headway.model import NO_STATE, Batch, Transitions, kind_of
-from headway.text import valid
+from headway.text import csv_text, valid
 
 from .exported import Exported, Shown
 
@@ -88,10 +88,22 @@ def write_csv(exported: Exported, batches: Iterable[Batch], stream: BinaryIO, sh
 
 
 def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with dictionaries decoded, and times of day in ISO 8601."""
+    """Return the table with dictionaries decoded, in which all names are, and times of day in ISO 8601."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(at, field.name, _harmless(table.column(at)))
     at = table.schema.get_field_index("realtime")
     naive = table.column(at).cast(pa.timestamp("ns")).cast(pa.string())
     return table.set_column(at, "realtime", pc.binary_join_element_wise(naive, "Z", "")).cast(schema)
+
+
+def _harmless(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of names as CSV has them."""
+    chunks = []
+    for chunk in column.chunks:
+        words = [None if word is None else csv_text(word) for word in chunk.dictionary.to_pylist()]
+        chunks.append(pa.DictionaryArray.from_arrays(chunk.indices, pa.array(words, pa.string())))
+    return pa.chunked_array(chunks, column.type) if chunks else column
 
 
 def _tables(exported: Exported, batches: Iterable[Batch]) -> Iterable[pa.Table]:

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
+from headway.text import escaped
+
 __all__ = ["clean", "fit", "visible", "width_of", "wrap"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -21,13 +23,6 @@ _JOINING = re.compile("[\ufe00-\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _MARKS = 2
 """The number of marks allowed on a letter; more would run into the lines above and below."""
-
-
-def _number(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not text, as Python's surrogateescape represents it
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 @lru_cache(maxsize=8192)
@@ -51,7 +46,7 @@ def clean(text: str, longest: int = 4096) -> str:
                 and cell_len(character) > 0
             )
             marks = 0 if harmless and character.isalpha() else _MARKS
-        shown.append(character if harmless else _number(character))
+        shown.append(character if harmless else escaped(character))
     return "".join(shown)
 
 
@@ -74,11 +69,11 @@ def visible(text: str, longest: int = 4096) -> str:
         category = unicodedata.category(character)
         if category in ("Mn", "Me"):
             marks += 1
-            shown.append(character if marks <= _MARKS else _number(character))
+            shown.append(character if marks <= _MARKS else escaped(character))
             continue
         hidden = category in _INVISIBLE or (category == "Zs" and character != " ")
         marks = _MARKS if hidden else 0
-        shown.append(_number(character) if hidden else character)
+        shown.append(escaped(character) if hidden else character)
     return "".join(shown)
 
 

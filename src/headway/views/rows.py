@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from itertools import chain, islice
 from typing import TextIO
 
 from headway.errors import HeadwayError
+from headway.text import csv_text, json_text
 
 from .figures import NOTHING, share, with_unit
 from .printable import clean, fit, width_of
@@ -20,6 +20,7 @@ __all__ = ["Cell", "print_lines", "print_rows", "write_rows"]
 
 Cell = int | float | str | bool | None
 
+_NUMBERS = (int, float, type(None))
 _SAMPLE = 200
 """The number of rows that determine the widths of a table's columns."""
 
@@ -46,17 +47,22 @@ def write_rows(
     """
     if style == "csv":
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerow(map(csv_text, columns))
+        writer.writerows(map(_cells, rows))
     elif style == "json":
         names = _different(columns)
         stream.write("[")
         for number, row in enumerate(rows):
             stream.write(",\n " if number else "\n ")
-            stream.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
+            stream.write(json_text(dict(zip(names, row, strict=True))))
         stream.write("\n]\n")
     else:
         _table(stream, columns, rows, width, units or {})
+
+
+def _cells(row: Sequence[Cell]) -> list[Cell]:
+    """Return a row of CSV. What is neither a number nor text is written as Python does it."""
+    return [cell if isinstance(cell, _NUMBERS) else csv_text(str(cell)) for cell in row]
 
 
 def _different(columns: Sequence[str]) -> list[str]:

@@ -27,6 +27,7 @@ NAMES: tuple[str, ...] = (
     "procfs",
     "regions",
     "rings",
+    "sql",
 )
 
 

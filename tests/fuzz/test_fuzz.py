@@ -21,6 +21,7 @@ def count_of(name: str) -> int:
     return target.unit // 40 if FEW else target.unit
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("names", [NAMES] if FEW else [(name,) for name in NAMES], ids=lambda names: names[0])
 def test_no_input_is_neither_decoded_nor_refused(names: tuple[str, ...]) -> None:
     """Where there are few inputs of each target, most of the time of a child is its start; one reads them all."""
@@ -29,6 +30,12 @@ def test_no_input_is_neither_decoded_nor_refused(names: tuple[str, ...]) -> None
     assert findings == []
     for name, result in results.items():
         assert result.outcomes[DECODED] + result.outcomes[REFUSED] == result.inputs == count_of(name)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+def test_no_statement_of_sql_does_any_harm() -> None:
+    assert run("sql", seed=1, first=0, count=100_000).findings == []
 
 
 @pytest.mark.parametrize("name", NAMES)

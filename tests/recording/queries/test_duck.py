@@ -152,6 +152,12 @@ def test_a_value_of_any_size_takes_no_more_memory_than_a_process_may(run: Path) 
         assert list(tables.ask_user("SELECT 1").rows) == [(1,)]
 
 
+def test_what_is_wrong_with_sql_is_told_in_characters_that_act_on_no_terminal(run: Path) -> None:
+    with open_tables(str(run)) as tables, pytest.raises(HeadwayError) as refused:
+        tables.ask_user("SELECT \x07\u202e\x9bm FROM threads")
+    assert str(refused.value).isprintable()
+
+
 def test_a_row_that_is_too_long_is_refused(run: Path) -> None:
     with open_tables(str(run)) as tables, pytest.raises(HeadwayError, match="more than 64 MiB"):
         list(tables.ask_user("SELECT repeat('x', 100000000)").rows)

@@ -41,7 +41,7 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
-    def send(self, kind: bytes, *parts: bytes) -> None:
+    def send(self, kind: bytes, *parts: bytes | memoryview[int]) -> None:
         """Send a message. Raises LostError."""
         try:
             self._connection.sendall(_HEAD.pack(kind, sum(map(len, parts))))

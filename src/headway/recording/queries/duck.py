@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headway.errors import HeadwayError
 from headway.recording import format as form
-from headway.text import valid
+from headway.text import escaped, valid
 
 from . import duck_process
 from .catalogue import RecordedRun
@@ -260,7 +260,8 @@ def _checked(answer: Any, wrong: bool = False) -> Any:
     """Return an answer that is no error. ``wrong``: the SQL is a user's, and may be wrong."""
     if "error" not in answer:
         return answer
-    kind, words = answer["error"], str(answer.get("words", ""))
+    kind = answer["error"]
+    words = "".join(one if one.isprintable() else escaped(one) for one in str(answer.get("words", ""))[:400])
     if kind == "memory":
         raise _too_much()
     if kind == "long":

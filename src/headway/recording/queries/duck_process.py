@@ -13,7 +13,7 @@ import os
 import socket
 import uuid
 import zoneinfo
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -83,7 +83,7 @@ def serve(connection: socket.socket, folder: str, readable: Sequence[str]) -> No
 
 def _connect() -> duckdb.DuckDBPyConnection:
     """Open a database in memory. It starts no thread, and looks at control groups, which a confined process cannot."""
-    config = {
+    config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "threads": 1,
         "temp_directory": "",
@@ -108,7 +108,7 @@ class _Database:
         self._numbers = count(1)
         self._streams: dict[int, Any] = {}
         self._at_once: dict[int, int] = {}
-        self._asked = {
+        self._asked: dict[str, Callable[[Any], Any]] = {
             "run": self._run,
             "put": self._put,
             "reads": self._reads,

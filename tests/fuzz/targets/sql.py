@@ -24,7 +24,7 @@ from headway.recording.queries.tables import TABLES, Tables, open_tables
 __all__ = ["TARGET"]
 
 _SECRET = "what is beside the recording"
-_MEMORY = (2 << 30) + (1 << 28)
+_MEMORY = (3 << 30) + (1 << 28)
 _SECONDS = 2.0
 _FUNCTIONS = (
     "read_csv",

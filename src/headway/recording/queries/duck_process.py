@@ -33,8 +33,10 @@ __all__ = ["MEMORY", "ON_DISK", "serve"]
 MEMORY = "1GiB"
 """The memory limit of DuckDB. What exceeds it goes to a temporary folder."""
 ON_DISK = "64GiB"
-_PROCESS = 2 << 30
-"""The limit of what the process takes in all, in bytes: DuckDB does not count all that it takes for single values."""
+_PROCESS = 3 << 30
+"""The limit of what the process takes in all, in bytes. DuckDB does not count all that it takes for single values, and
+what it has given back counts here until the kernel has it.
+"""
 _WRITTEN = 64 << 30
 _STACK = 8 << 20
 _ROWS = 10_000

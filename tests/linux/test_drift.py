@@ -43,11 +43,12 @@ class Machine:
 
 
 def assert_in_range(truly: float, taken: float, known: tuple[float, float]) -> None:
-    """Rounding to whole ns is allowed for; a cost that is known is known within `CERTAIN`."""
-    least, most = known if known != (1.0, 1.0) else (1 - CERTAIN, 1 + CERTAIN)
+    """Rounding to whole ns is allowed for."""
+    least, most = known
     assert least * taken * 0.98 <= truly <= most * taken * 1.02
 
 
+KNOWN = 1 - CERTAIN, 1 + CERTAIN
 STRETCHES = st.lists(st.tuples(st.integers(30, 100_000), st.floats(0.3, 5), st.floats(0, 500)), min_size=1, max_size=12)
 
 
@@ -78,7 +79,7 @@ def test_a_steady_machine_is_followed_to_where_its_cost_is_known(stretches: list
     taken, truly = machine.taken - before[0], machine.truly - before[1]
     assert_in_range(truly, taken, known)
     if 0.9 < slower < 1.2:
-        assert known == (1.0, 1.0)
+        assert known == KNOWN
 
 
 def test_few_runs_say_nothing() -> None:
@@ -86,7 +87,7 @@ def test_few_runs_say_nothing() -> None:
     drift = CostDrift(FOUND, machine.timed, machine.take)
     machine.work(29, 3.0, 0)
     drift.look()
-    assert (machine.cost, drift.range()) == (FOUND.of["enter"], (1.0, 1.0))
+    assert (machine.cost, drift.range()) == (FOUND.of["enter"], KNOWN)
 
 
 def test_where_nothing_was_timed_the_costs_stay() -> None:
@@ -94,7 +95,7 @@ def test_where_nothing_was_timed_the_costs_stay() -> None:
     drift = CostDrift(replace(FOUND, runs={}), machine.timed, machine.take)
     machine.work(10_000, 3.0, 0)
     drift.look()
-    assert (machine.cost, drift.range()) == (FOUND.of["enter"], (1.0, 1.0))
+    assert (machine.cost, drift.range()) == (FOUND.of["enter"], KNOWN)
 
 
 def test_what_calibration_was_unsure_of_stays_unsure() -> None:

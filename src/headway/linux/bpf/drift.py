@@ -18,7 +18,7 @@ from .layout import TIMED
 __all__ = ["CERTAIN", "CostDrift", "bounds"]
 
 CERTAIN = 0.1
-"""How far a cost may be off, as a part of itself, while figures corrected by it count as exact."""
+"""How far a cost may be off, as a part of itself, however quiet the machine is (docs/accuracy.md)."""
 
 _ENOUGH = 30
 """Timed runs from which a mean is taken: their times vary by some 30 %."""
@@ -89,7 +89,7 @@ class CostDrift:
     def range(self, *, recent: bool = False) -> tuple[float, float]:
         """Return how often as much as was taken events cost, at least and at most, since the beginning.
 
-        ``recent``: since the last time that it was asked so. Both are 1 where a cost is known within `CERTAIN`.
+        ``recent``: since the last time that it was asked so. No cost is known better than within `CERTAIN`.
         """
         sums = self._recent if recent else self._whole
         if recent:
@@ -97,4 +97,4 @@ class CostDrift:
         least, most = self._costs.certainty
         if sums.taken:
             least, most = least * sums.least / sums.taken, most * sums.most / sums.taken
-        return (1.0, 1.0) if least >= 1 - CERTAIN and most <= 1 + CERTAIN else (min(least, 1.0), max(most, 1.0))
+        return min(least, 1 - CERTAIN), max(most, 1 + CERTAIN)

@@ -347,7 +347,7 @@ struct thread_record {
 	__u64 about; /* the object of its last check */
 	__u64 asked_at; /* when its last check returned */
 	__u64 neutral_since; /* when its last neutral call began */
-	__u64 outside_gap; /* ns since the last check returned that are not the gap: neutral calls, interrupts, time ready */
+	__u64 outside_gap; /* ns since the last check that are no gap: neutral calls, interrupts, time ready */
 	__u64 object;
 	__u32 waker_kind; /* OBJECT_NONE, WAKER_THREAD or WAKER_STATE: what is waking it */
 	__u32 waker; /* the thread's id, or the interrupt's state */

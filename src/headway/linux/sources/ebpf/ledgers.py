@@ -137,22 +137,20 @@ class EbpfLedgers:
         return {"stolen": f"{self._reasons['stolen']}; {words}"}
 
 
-_NOTABLE = 0.01
+_NOTABLE = 0.03
 """RPI counts as exact while it may be off by less than this part of itself."""
 
 
 def with_cost_range(ledger: Ledger, range_: tuple[float, float]) -> Ledger:
     """Return the ledger with what is known of the cost of observing (`Overhead.range`)."""
-    if range_ == (1.0, 1.0):
-        return ledger
     ledger = replace(ledger, overhead=replace(ledger.overhead, range=range_))
-    off = max((_part_off(ledger, thread) for thread in ledger.threads), default=0.0)
+    off = max((_part_off(ledger.overhead, thread) for thread in ledger.threads), default=0.0)
     if off < _NOTABLE:
-        return replace(ledger, overhead=replace(ledger.overhead, range=(1.0, 1.0)))
+        return ledger
     least, most = range_
     words = (
-        f"what observing cost is not known well, because the machine's speed changed: it may be {least:.2f} to "
-        f"{most:.2f} times what was taken out, so RPI is off by up to {off:.0%}"
+        f"observing cost {least:.2f} to {most:.2f} times what was taken out, more is not known of it: RPI is off by "
+        f"up to {off:.0%}"
     )
     return replace(
         ledger,
@@ -161,11 +159,12 @@ def with_cost_range(ledger: Ledger, range_: tuple[float, float]) -> Ledger:
     )
 
 
-def _part_off(ledger: Ledger, thread: Thread) -> float:
-    """Return by how much of itself a thread's RPI may be off."""
+def _part_off(overhead: Overhead, thread: Thread) -> float:
+    """Return by how much of itself a thread's RPI may be off, at most."""
     times = thread.times()
-    least, most = ledger.overhead.rpi_range(times)
-    return (most - least) / max(processor_time(times), 1)
+    rpi = processor_time(times)
+    least, most = overhead.rpi_range(times)
+    return max(rpi - least, most - rpi) / max(rpi, 1)
 
 
 def _about_ready(features: Features, level: Level, *, only_threads: bool, whole: bool) -> str:

@@ -108,7 +108,8 @@ def test_a_neutral_call_is_no_check_in_the_rows_either(together: Together) -> No
 def test_entries_of_marked_regions_are_rows_without_duration(together: Together) -> None:
     rows = [r for r in together["shares"].rows() if r.state == "noneffective.inner"]
     assert sum(r.count for r in rows) == 300
-    assert all(r.duration == 0 and r.taken <= 0 and r.cpu >= 0 for r in rows)
+    assert all(r.duration == 0 and r.cpu >= 0 for r in rows)
+    assert all(r.taken <= 0 for r in rows if r.count), "other rows take out what the hypervisor stole"
 
 
 def test_rows_are_the_ledger_too_where_it_is_read_meanwhile(compile_c: Compile) -> None:

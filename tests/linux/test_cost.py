@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from headway.linux.bpf.calibration import (
     ExercisingProcess,
     are_plausible,
     believable,
+    cost_of_passing,
     costs,
 )
 from headway.linux.bpf.layout import EVENTS
 from headway.linux.options import Selection
+from headway.linux.sources.ebpf.observer_cost import ObserverCost
 from headway.model import Kind
 from headway.views.json import to_document
 from headway.views.lines import text_of
@@ -103,6 +106,33 @@ def test_what_a_round_of_each_exercise_took_longer_is_what_is_charged(
     assert found["fault"] + found["fault_end"] == pytest.approx(2 * fault, rel=1e-6, abs=error)
     both = found["switch"] + BEFORE * found["wake"]  # a wake-up is charged to the waker alone
     assert both == pytest.approx(rest, rel=1e-6, abs=error)
+
+
+@given(EXERCISES, SMALL, SMALL)
+def test_what_passes_costs_what_a_process_that_was_not_measured_took_longer(
+    without: Exercise, call: float, switch: float
+) -> None:
+    passing = replace(without, call=without.call + 2 * call, handover=without.handover + 8 * call + 2 * switch)
+    found = cost_of_passing(without, passing)
+    error = 1e-5 * (1 + without.call + without.handover)
+    assert found == pytest.approx((call, switch), rel=1e-6, abs=error)
+    assert min(cost_of_passing(passing, without)) >= 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=2, max_size=6))
+def test_what_passed_in_intervals_is_what_passed_in_all(steps: list[tuple[int, int]]) -> None:
+    passed = [0, 0]
+    costs = Costs({}, passing=(20.0, 50.0))
+    cost = ObserverCost(lambda: (passed[0], passed[1]), lambda: costs)
+    parts = []
+    for calls, switches in steps:
+        passed = [passed[0] + calls, passed[1] + switches]
+        parts.append(cost.since(recent=True))
+    own, others = cost.since(recent=False)
+    assert others == sum(part[1] or 0 for part in parts) == 20 * passed[0] + 50 * passed[1]
+    assert own >= sum(part[0] for part in parts) >= 0
+    costs = Costs({})
+    assert cost.since(recent=False)[1] is None
 
 
 @given(st.lists(EXERCISES, min_size=1, max_size=5))
@@ -199,6 +229,15 @@ def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table
         assert to_document(one)["reasons"]["overhead"] == reason
         lines = [text_of(line) for line in table(one, width=1000)]
         assert [line for line in lines if reason in line] == [f"overhead: {reason}"]
+
+
+@pytest.mark.root
+def test_what_observing_costs_headway_itself_and_others_is_told() -> None:
+    whole, parts = measure_intervals(0.05, "sleep", "0.2")
+    assert (whole.overhead.own or 0) > 0
+    assert all(part.overhead.own is not None and part.overhead.others is not None for part in (whole, *parts))
+    assert "in these threads; headway itself" in " ".join(text_of(line) for line in table(whole, width=1000))
+    assert to_document(whole)["overhead"]["others"] == whole.overhead.others
 
 
 @pytest.mark.root

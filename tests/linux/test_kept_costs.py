@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.linux.bpf import kept_costs
-from headway.linux.bpf.calibration import Comparison, Costs
+from headway.linux.bpf.calibration import Comparison, Costs, Exercise
 from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.ebpf import calibrating
@@ -33,7 +33,9 @@ KEPT = st.builds(
     st.floats(1, 1e6),
     st.integers(0, 10**12),
 )
-GOOD = KeptCosts(Costs({"switch": 100.0, "wake": 80.0, "enter": 60.0}, marks=(1.0, 2.0)), 300.0, 10**7)
+GOOD = KeptCosts(
+    Costs({"switch": 100.0, "wake": 80.0, "enter": 60.0}, marks=(1.0, 2.0), passing=(20.0, 50.0)), 300.0, 10**7
+)
 PATIENT = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
@@ -141,6 +143,8 @@ def test_garbage_is_not_believed(folder: Path, content: bytes) -> None:
         {"marks": [1.0, None]},
         {"runs": {"enter": 0}},
         {"runs": {"magic": 1.0}},
+        {"passing": [1.0]},
+        {"passing": [-1.0, 1.0]},
         {"call": 0},
         {"call": float("inf")},
         {"change_ns": -1},
@@ -239,6 +243,9 @@ class Exercising:
 
     def calls(self) -> float:
         return self.call
+
+    def exercise(self) -> Exercise:
+        return Exercise(self.call, 1.0, 1.0, 1.0, 1.0, 1.0)
 
     def marks(self) -> tuple[float, float]:
         return (5.0, 6.0)

@@ -138,6 +138,10 @@ class Overhead:
     events: int | None = None
     range: tuple[float, float] = (1.0, 1.0)
     """How often as much observing may have cost, at least and at most. Both are 1 where the cost is known."""
+    own: int | None = None
+    """The processor time of the observer's own process meanwhile. None: not known, or ``time`` is that."""
+    others: int | None = None
+    """What threads that were not measured lost to it, about. None: not known."""
 
     @property
     def per_event(self) -> float | None:
@@ -150,6 +154,8 @@ class Overhead:
             None if self.time is None or other.time is None else self.time + other.time,
             None if self.events is None or other.events is None else self.events + other.events,
             (min(self.range[0], other.range[0]), max(self.range[1], other.range[1])),
+            None if self.own is None or other.own is None else self.own + other.own,
+            None if self.others is None or other.others is None else self.others + other.others,
         )
 
     def rpi_range(self, times: Mapping[Kind, int]) -> tuple[int, int]:
@@ -166,6 +172,9 @@ class Overhead:
         return Overhead(
             None if self.time is None or earlier.time is None else self.time - earlier.time,
             None if self.events is None or earlier.events is None else self.events - earlier.events,
+            self.range,
+            None if self.own is None or earlier.own is None else self.own - earlier.own,
+            None if self.others is None or earlier.others is None else self.others - earlier.others,
         )
 
 

@@ -106,6 +106,8 @@ class Document:
                     "time": ledger.overhead.time,
                     "events": ledger.overhead.events,
                     "range": ledger.overhead.range,
+                    "own": ledger.overhead.own,
+                    "others": ledger.overhead.others,
                 },
                 "counted": {valid(n): {"enabled": c.enabled, "running": c.running} for n, c in ledger.counted.items()},
                 "events": [valid(name) for name in ledger.events],
@@ -182,7 +184,13 @@ def _ledger(found: Mapping[str, Any], closed: bool) -> Ledger:
         precision=_precision(table(found.get("precision", {}), "precision")),
         reasons={name: text(reasons, name, _LONGEST) for name in reasons},
         losses=integers({"losses": {}, **found}, "losses"),
-        overhead=Overhead(optional(cost, "time", 0), optional(cost, "events", 0), overhead_range(cost)),
+        overhead=Overhead(
+            optional(cost, "time", 0),
+            optional(cost, "events", 0),
+            overhead_range(cost),
+            optional(cost, "own", 0),
+            optional(cost, "others", 0),
+        ),
         unit=units["unit"],
         time_unit=units["time_unit"],
         counted={

@@ -761,6 +761,10 @@ def _notes(
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     text = f"measured {cost.events:,} events, " if cost.events is not None else ""
     text += f"cost {with_unit(cost.time, ledger.time_unit, 7, ' ')}" if cost.time else f"cost {_cost(cost.time)}"
+    parts = (("headway itself", "", cost.own), ("other threads", "≈", cost.others))
+    known = [f"{who} {mark}{with_unit(time, ledger.time_unit, 7, ' ').strip()}" for who, mark, time in parts if time]
+    if known:
+        text += f" in these threads; {', '.join(known)}"
     if ledger.source == "bpf" and (observed := observer_share(times) or 0.0) > _MUCH:
         words = f"measuring took {share(observed)} of the threads' processor time"
         if not {"level", "budget"} & ledger.reasons.keys():

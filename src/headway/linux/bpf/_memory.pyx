@@ -100,6 +100,7 @@ cdef extern from "bpf/layout.h" nogil:
         uint32_t undivided
         uint64_t undivided_overhead, undated
         timed timed[N_TIMED]
+        uint64_t passed_calls, passed_switches
         sample_count samples[N_SAMPLED]
         cell cells[N_STATES]
 
@@ -1179,6 +1180,15 @@ cdef class BpfMaps:
                 runs += self.processor_at(cpu).timed[which].runs
             found.append((time, runs))
         return found
+
+    def passed(self):
+        """Return how many beginnings and ends of calls, and how many switches there were of threads not measured."""
+        cdef int cpu
+        calls = switches = 0
+        for cpu in range(self.n_cpus):
+            calls += self.processor_at(cpu).passed_calls
+            switches += self.processor_at(cpu).passed_switches
+        return calls, switches
 
     def set_cost_of_marks(self, double inside, double around):
         """Set what a pair of marks takes of a region and of what is around it, ns."""

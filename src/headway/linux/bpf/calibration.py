@@ -48,6 +48,7 @@ __all__ = [
     "are_plausible",
     "believable",
     "compare",
+    "cost_of_passing",
     "costs",
     "find_ways_back",
     "mean_runs",
@@ -130,6 +131,10 @@ class Costs:
     """How long a run of a handler took meanwhile, from where it read the clock, ns, by `layout.TIMED`; of those that
     were timed. It changes with the costs (`drift`).
     """
+    passing: tuple[float, float] | None = None
+    """What the beginning or end of a call costs a thread that is not measured, ns, and what a switch between such
+    threads and a wake-up cost together. None: not known.
+    """
     certainty: tuple[float, float] = (1.0, 1.0)
     """How often as much events may cost, at least and at most: what was found in several comparisons. Both are 1 where
     nothing disturbed the first.
@@ -138,7 +143,8 @@ class Costs:
     def times(self, *, calls: float, switches: float) -> Costs:
         """Return what events cost where those of calls, faults and interrupts, and those of switches, cost more."""
         factors = dict.fromkeys(self.of, calls) | dict.fromkeys(("switch", "wake"), switches) | {"sample": 1.0}
-        return replace(self, of={kind: cost * factors[kind] for kind, cost in self.of.items()})
+        passing = self.passing and (self.passing[0] * calls, self.passing[1] * switches)
+        return replace(self, of={kind: cost * factors[kind] for kind, cost in self.of.items()}, passing=passing)
 
     def before(self) -> list[float]:
         """The parts before the handlers' clocks, in the order of the kinds."""
@@ -254,18 +260,20 @@ def compare(
     level: Level = Level.INTERRUPTS,
     *,
     samples: bool = False,
+    passing: Exercise | None = None,
 ) -> Comparison:
     """Find what events cost, from how long the process takes with the programs attached and without them.
 
     It is done again where something disturbed it. ``timed``: the time in timed runs, ns, and their number, by
-    `layout.TIMED`. ``samples``: what a sample of the state costs is found too. The process is measured meanwhile.
+    `layout.TIMED`. ``samples``: what a sample of the state costs is found too. ``passing``: how long the process took
+    while it was not measured; it is measured from now on.
     Raises HeadwayError where a program cannot be attached again.
     """
     handlers = believable(_run_times(programs, exerciser))
     sample = _cost_of_sample(exerciser) if samples else 0.0
     found: list[Comparison] = []
     while len(found) < COMPARISONS and not (found and found[-1].undisturbed):
-        found.append(_compare_once(attachments, exerciser, timed, handlers, level, sample))
+        found.append(_compare_once(attachments, exerciser, timed, handlers, level, sample, passing))
     return found[-1] if found[-1].undisturbed else middle_of(found)
 
 
@@ -276,6 +284,7 @@ def _compare_once(
     handlers: Mapping[str, float],
     level: Level,
     sample: float,
+    passing: Exercise | None,
 ) -> Comparison:
     exerciser.undisturbed = True  # what comes now is compared
     before = timed()
@@ -284,10 +293,18 @@ def _compare_once(
         without = exerciser.exercise()
     last = exerciser.exercise()
     found = replace(
-        costs(without, Exercise.mean((first, last)), handlers, level, sample), runs=mean_runs(before, timed())
+        costs(without, Exercise.mean((first, last)), handlers, level, sample),
+        runs=mean_runs(before, timed()),
+        passing=None if passing is None else cost_of_passing(without, passing),
     )
     undisturbed = exerciser.undisturbed and first.is_like(last) and are_plausible(found, handlers)
     return Comparison(found, (first.call + last.call) / 2, undisturbed)
+
+
+def cost_of_passing(without: Exercise, passing: Exercise) -> tuple[float, float]:
+    """Return what events cost a thread that is not measured (`Costs.passing`)."""
+    call = max(0.0, passing.call - without.call) / 2
+    return call, max(0.0, passing.handover - without.handover - 8 * call) / 2
 
 
 def mean_runs(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> dict[str, float]:

@@ -63,6 +63,11 @@ class CostDrift:
         self._factors = dict.fromkeys(TIMED, 1.0)
         self._whole, self._recent = _Sums(), _Sums()
 
+    @property
+    def now(self) -> Costs:
+        """What events cost, as of the last look."""
+        return self._costs.times(calls=self._factors["enter"], switches=self._factors["switch"])
+
     def look(self) -> None:
         """Compare the runs since the last look with those of calibration. From now on events cost what these cost."""
         timed, changed = self._timed(), False
@@ -77,7 +82,7 @@ class CostDrift:
             self._factors[name] = math.sqrt(least * most)
             changed = True
         if changed:
-            self._take(self._costs.times(calls=self._factors["enter"], switches=self._factors["switch"]))
+            self._take(self.now)
 
     def _add(self, name: str, runs: int, least: float, most: float) -> None:
         cost = runs * _ONE_IN[name] * sum(self._costs.of.get(kind, 0.0) for kind in _CHARGED[name])

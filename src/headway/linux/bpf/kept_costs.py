@@ -108,6 +108,7 @@ class KeptFile:
                 "marks": list(kept.costs.marks),
                 "ways_back": list(kept.costs.ways_back),
                 "runs": dict(kept.costs.runs),
+                "passing": kept.costs.passing,
                 "call": kept.call,
                 "change_ns": kept.change_ns,
             }
@@ -162,8 +163,12 @@ def _parse(content: bytes) -> KeptCosts | None:
         inside, around = map(_number, found["marks"])
         task_work, signal = map(_number, found["ways_back"])
         runs = {str(handler): _number(run) for handler, run in found["runs"].items()}
+        passing = None
+        if found["passing"] is not None:
+            call, switch = map(_number, found["passing"])
+            passing = call, switch
         kept = KeptCosts(
-            Costs(of, marks=(inside, around), ways_back=(task_work, signal), runs=runs),
+            Costs(of, marks=(inside, around), ways_back=(task_work, signal), runs=runs, passing=passing),
             _number(found["call"]),
             int(_number(found["change_ns"], 1e12)),
         )

@@ -484,6 +484,7 @@ struct processor {
 	__u64 undated; /* ns of spans of user code in which a thread's context changed, at a moment that is not known */
 	__u64 prepared_at; /* when the last handler with rare work to do read the clock after it (prepare_event) */
 	struct timed timed[N_TIMED];
+	__u64 passed_calls, passed_switches; /* of threads that are not measured: begins and ends of calls; switches */
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
 };

@@ -36,7 +36,13 @@ int handle_sys_enter(u64 *ctx)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || runs_no_measured_thread(p) || is_let_be(p))
+	if (!p)
+		return 0;
+	if (runs_no_measured_thread(p)) {
+		p->passed_calls++;
+		return 0;
+	}
+	if (is_let_be(p))
 		return 0;
 	ENTER(p);
 	end_failed_fault(p);
@@ -87,7 +93,13 @@ int handle_sys_exit(u64 *ctx)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || runs_no_measured_thread(p) || is_let_be(p))
+	if (!p)
+		return 0;
+	if (runs_no_measured_thread(p)) {
+		p->passed_calls++;
+		return 0;
+	}
+	if (is_let_be(p))
 		return 0;
 	ENTER(p);
 	end_failed_fault(p);
@@ -190,6 +202,7 @@ int handle_sched_switch(u64 *ctx)
 		return 0;
 	if (settings.threads_only && runs_no_measured_thread(p) && !may_be_measured(next)) {
 		p->task = (u64)next;
+		p->passed_switches++;
 		if (settings.divide_ready)
 			note_unmeasured_switch(cpu, next);
 		return 0;

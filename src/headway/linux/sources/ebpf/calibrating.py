@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,12 @@ def calibrate(
     exerciser.wait()
     marks_undisturbed = exerciser.undisturbed
     memory = programs.memory
+    passing = None
+    if kept is None and marking is None and programs.only_threads:
+        memory.measure_only(os.getpid())
+        memory.begin()
+        passing = exerciser.exercise()
+        memory.reset()
     memory.measure_only(exerciser.pid)
     memory.begin()
     programs.visit_threads()
@@ -59,6 +66,7 @@ def calibrate(
         memory.timed_runs,
         options.most,
         samples=options.level is Level.SWITCHES or options.budget is not None,
+        passing=passing,
     )
     ways_back = find_ways_back(memory, exerciser) if options.most is Level.INTERRUPTS else (0.0, 0.0)
     costs = replace(found.costs, marks=marks, ways_back=ways_back)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headway.linux.bpf._memory import BpfMaps
 from headway.linux.bpf.attaching import Attachments
@@ -27,15 +27,14 @@ _CHEAPEST = ("switch", "wake", "sample")
 class LevelControl:
     """Keeps a measurement within its budget. It begins at the highest level, and `service` changes the level.
 
-    ``costs``: what events cost, from calibration. ``change_ns``: the processor time of attaching and detaching all
+    ``costs``: tells what events cost now. ``change_ns``: the processor time of attaching and detaching all
     programs once.
     """
 
     def __init__(
-        self, budget: float, memory: BpfMaps, attachments: Attachments, costs: Costs, change_ns: float
+        self, budget: float, memory: BpfMaps, attachments: Attachments, costs: Callable[[], Costs], change_ns: float
     ) -> None:
-        self._memory, self._attachments = memory, attachments
-        self._price = {kind: costs.of.get(kind, 0.0) for kind in EVENTS}
+        self._memory, self._attachments, self._costs_now = memory, attachments, costs
         self._policy = BudgetPolicy(budget, change_ns, Level.INTERRUPTS, LEVELS)
         self._times = dict.fromkeys(LEVELS, 0)
         self._begins = True  # the first period has the work of starting too, which does not go on
@@ -85,11 +84,12 @@ class LevelControl:
 
     def _costs(self, events: Mapping[str, int]) -> dict[Level, float]:
         """Return what the events of each attached layer cost, ns."""
-        costs = {Level.SWITCHES: sum(events[kind] * self._price[kind] for kind in _CHEAPEST)}
+        price = self._costs_now().of
+        costs = {Level.SWITCHES: sum(events[kind] * price.get(kind, 0.0) for kind in _CHEAPEST)}
         if self.level is not Level.SWITCHES:
             costs[Level.CALLS] = 0.0
             rest = events.keys() - set(_CHEAPEST)
-            costs[Level.INTERRUPTS] = sum(events[kind] * self._price[kind] for kind in rest)
+            costs[Level.INTERRUPTS] = sum(events[kind] * price.get(kind, 0.0) for kind in rest)
         return costs
 
     def _change(self, level: Level) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux import privileges, time_namespace
@@ -24,6 +25,7 @@ from .intervals import Intervals
 from .ledgers import EbpfLedgers, with_cost_range
 from .level_control import PERIOD_NS, LevelControl
 from .losses import LossReader
+from .observer_cost import ObserverCost
 from .options import SourceOptions
 from .prepared import PreparedPrograms
 from .programs import LoadedPrograms
@@ -64,6 +66,7 @@ class BpfMeasurement:
             self._drift = CostDrift(
                 prepared.costs, memory.timed_runs, lambda costs: memory.set_costs(costs.before(), costs.after())
             )
+            self._cost = ObserverCost(memory.passed if programs.only_threads else None, lambda: self._drift.now)
             programs.select(selection)
             self._ledgers = EbpfLedgers(
                 source,
@@ -118,7 +121,7 @@ class BpfMeasurement:
                     options.measure.budget,
                     memory,
                     prepared.attachments,
-                    prepared.costs,
+                    lambda: self._drift.now,
                     prepared.attachments.change_ns,
                 )
                 self._ledgers.note("budget", self._control.describe)
@@ -201,6 +204,8 @@ class BpfMeasurement:
     def _told(self, ledger: Ledger, *, interval: bool) -> Ledger:
         if self._spins is not None:
             ledger = self._spins.told(ledger, interval=interval)
+        own, others = self._cost.since(recent=interval)
+        ledger = replace(ledger, overhead=replace(ledger.overhead, own=own, others=others))
         ledger = with_cost_range(ledger, self._drift.range(recent=interval))
         return ledger if self._cgroups is None else self._cgroups.told(ledger)
 

@@ -42,8 +42,11 @@ def open_regular(path: File) -> BinaryIO:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:
         raise OSError(errno.EINVAL, "not a file name") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
         os.close(fd)
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         raise OSError(errno.EINVAL, _NO_FILE)
     return open(fd, "rb")
 
@@ -58,7 +61,7 @@ def open_file(path: File, what: str) -> BinaryIO:
     try:
         return open_regular(path)
     except OSError as error:
-        if error.strerror == _NO_FILE:
+        if error.strerror == _NO_FILE or error.errno == errno.EISDIR:
             raise HeadwayError(f"{words} is not a file: give {what}") from None
         raise HeadwayError(f"{words} cannot be opened ({error.strerror}): give {what}") from None
 

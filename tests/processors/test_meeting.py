@@ -14,6 +14,7 @@ from tests.effort import FEW
 
 from headway.linux.procfs.processors import online
 from headway.processors._meeting import MAX_SOURCES, Meeting, Stamps, clock
+from headway.processors.frequency import AGREEMENT
 
 pytestmark = pytest.mark.kernel
 
@@ -92,9 +93,10 @@ def test_more_counters_than_there_is_room_for_are_refused() -> None:
 def test_a_chain_of_instructions_takes_a_cycle_for_each_at_least(meeting: Meeting) -> None:
     length, highest = 81_920, 10  # GHz
     meeting.set_limits(patience=PATIENCE, wait=PATIENCE, chain=length)
-    found = [chain for _ in range(10) for s in met(meeting) for chain in s.chains if chain]  # 0: it was disturbed
-    assert found
-    assert min(found) >= length / highest
+    found = [s.chains for _ in range(10) for s in met(meeting)]
+    undisturbed = [min(chains) for chains in found if 0 < max(chains) <= min(chains) * (1 + AGREEMENT)]
+    assert undisturbed
+    assert min(undisturbed) >= length / highest
     meeting.set_limits(patience=PATIENCE, wait=PATIENCE, chain=0)
     assert not any(chain for s in met(meeting) for chain in s.chains)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -14,16 +15,20 @@ PATIENCE = 100.0
 
 
 def interrupted_at(instruction: int, call: Callable[[], object]) -> bool:
-    """Call it, and raise KeyboardInterrupt before the given instruction of Python. Return whether it was raised."""
-    left = instruction
+    """Call it, and raise KeyboardInterrupt before the given instruction of Python. Return whether it was raised.
+
+    While SIGINT is blocked it waits, as the signal does.
+    """
+    left, raised = instruction, False
 
     def step(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
+        nonlocal left, raised
         frame.f_trace_opcodes = True
         if event == "opcode":
             left -= 1
-            if left == 0:
+            if left <= 0 and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
                 sys.settrace(None)
+                raised = True
                 raise KeyboardInterrupt
         return step
 
@@ -38,7 +43,7 @@ def interrupted_at(instruction: int, call: Callable[[], object]) -> bool:
         sys.settrace(before)
         if collected:
             gc.enable()
-    return left <= 0
+    return raised
 
 
 def in_time(call: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ __all__ = [
 
 LARGEST = 1 << 63
 """Integers must be smaller than this."""
+_MOST_RANGE = 1000
 
 
 class WrongValueError(ValueError):
@@ -73,10 +74,10 @@ def integers(found: Mapping[str, Any], name: str) -> dict[str, int]:
 def overhead_range(found: Mapping[str, Any]) -> tuple[float, float]:
     """Return the two factors under ``range``, 1 and 1 if there are none. Raises WrongValueError."""
     limits = items(found, "range") if "range" in found else [1.0, 1.0]
-    if len(limits) != 2 or not all(type(each) in (int, float) and 0 <= each < LARGEST for each in limits):
-        raise WrongValueError(f"range is {shown(limits)}")
-    least, most = limits
-    return float(least), float(most)
+    numbers = all(type(each) in (int, float) for each in limits)
+    if len(limits) != 2 or not numbers or not 0 <= limits[0] <= 1 <= limits[1] <= _MOST_RANGE:
+        raise WrongValueError("range is not two factors, one up to 1 and one from 1 on")
+    return float(limits[0]), float(limits[1])
 
 
 def no_number(text: str) -> NoReturn:

@@ -107,6 +107,21 @@ def test_what_calibration_was_unsure_of_stays_unsure() -> None:
     assert drift.range() == pytest.approx((0.5, 1.25), rel=1e-3)
 
 
+@given(st.lists(st.floats(1, 1e4), min_size=1, max_size=6), st.floats(1e-300, 1e4))
+def test_no_cost_becomes_nothing_or_endless(means: list[float], cost: float) -> None:
+    machine = Machine()
+    drift = CostDrift(replace(FOUND, of={**FOUND.of, "enter": cost}), machine.timed, machine.take)
+    for mean in means:
+        of_calls = machine.runs[TIMED["enter"]]
+        of_calls[0] += round(100 * mean)
+        of_calls[1] += 100
+        drift.look()
+        assert cost / 17 <= machine.cost <= 17 * cost
+        least, most = drift.range(recent=True)
+        assert 0 < least <= 0.9
+        assert 1.1 <= most <= 1000
+
+
 @given(st.floats(1, 1e4), st.floats(1, 1e4), st.floats(1, 1e4))
 def test_bounds_are_one_where_nothing_changed_and_grow_with_the_handler(now: float, then: float, cost: float) -> None:
     least, most = bounds(now, then, cost)

@@ -145,6 +145,8 @@ def test_garbage_is_not_believed(folder: Path, content: bytes) -> None:
         {"runs": {"magic": 1.0}},
         {"passing": [1.0]},
         {"passing": [-1.0, 1.0]},
+        {"call": 10**400},
+        {"marks": [10**400, 1.0]},
         {"call": 0},
         {"call": float("inf")},
         {"change_ns": -1},

@@ -764,7 +764,7 @@ def _notes(
     parts = (("headway itself", "", cost.own), ("other threads", "≈", cost.others))
     known = [f"{who} {mark}{with_unit(time, ledger.time_unit, 7, ' ').strip()}" for who, mark, time in parts if time]
     if known:
-        text += f" in these threads; {', '.join(known)}"
+        text += f" in {'all' if cost.others is None else 'these'} threads; {', '.join(known)}"
     if ledger.source == "bpf" and (observed := observer_share(times) or 0.0) > _MUCH:
         words = f"measuring took {share(observed)} of the threads' processor time"
         if not {"level", "budget"} & ledger.reasons.keys():

@@ -48,7 +48,6 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what Python does before a fork
 def test_an_interrupt_at_any_instruction_of_the_start_leaves_no_folder(folder: Path) -> None:
     def some() -> None:
         for instruction in range(1, 100_000, 101 if FEW else 17):

@@ -22,6 +22,9 @@ CERTAIN = 0.1
 
 _ENOUGH = 30
 """Timed runs from which a mean is taken: their times vary by some 30 %."""
+_MOST_DRIFT = 16.0
+"""No event costs so many times as much as another time, or as little."""
+_MOST_RANGE = 1000.0
 _ONE_IN = {"enter": 32, "switch": 8}
 """How many runs there are for each that is timed (handler.h)."""
 _CHARGED = {"enter": ("enter", "leave"), "switch": ("switch", "wake")}
@@ -33,7 +36,8 @@ def bounds(now: float, then: float, cost: float) -> tuple[float, float]:
 
     ``now``, ``then``: how long its handler runs, ns; ``cost``: what the event cost then, ns.
     """
-    slower, longer = now / then, max(0.0, 1 + (now - then) / cost)
+    found = now / then, 1 + (now - then) / cost
+    slower, longer = (min(max(each, 1 / _MOST_DRIFT), _MOST_DRIFT) for each in found)
     return min(slower, longer), max(slower, longer)
 
 
@@ -102,4 +106,4 @@ class CostDrift:
         least, most = self._costs.certainty
         if sums.taken:
             least, most = least * sums.least / sums.taken, most * sums.most / sums.taken
-        return min(least, 1 - CERTAIN), max(most, 1 + CERTAIN)
+        return min(least, 1 - CERTAIN), min(max(most, 1 + CERTAIN), _MOST_RANGE)

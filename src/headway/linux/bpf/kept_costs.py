@@ -172,7 +172,7 @@ def _parse(content: bytes) -> KeptCosts | None:
             _number(found["call"]),
             int(_number(found["change_ns"], 1e12)),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
     known = of.keys() <= EVENTS.keys() and runs.keys() <= TIMED.keys() and all(runs.values())
     return kept if known and {"switch", "wake"} <= of.keys() and kept.call else None

@@ -89,6 +89,10 @@ class _Store(Protocol):
     def match(self, pattern: str) -> list[str]: ...
 
 
+def _forbidden(path: str) -> HeadwayError:
+    return HeadwayError(f"{path!a} cannot be read (Permission denied): ask as a user who may read all of it")
+
+
 class _Local:
     """Folders of this machine."""
 
@@ -96,6 +100,8 @@ class _Local:
         try:
             with os.scandir(path) as entries:
                 return sorted(entry.path for entry in entries if wanted(entry))
+        except PermissionError:
+            raise _forbidden(path) from None
         except OSError:
             return []
 
@@ -112,6 +118,8 @@ class _Local:
         try:
             if not stat.S_ISREG(os.lstat(place).st_mode):
                 return None
+        except PermissionError:
+            raise _forbidden(path) from None
         except (OSError, ValueError):
             return None
         return read_file(place, _WHAT, MAX_BYTES)

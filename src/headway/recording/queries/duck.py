@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from headway.errors import HeadwayError
+from headway.exhaustion import in_words
 from headway.recording import format as form
 from headway.text import escaped, valid
 
@@ -62,7 +63,7 @@ class DuckDB:
             work = functools.partial(duck_process.serve, readable=[*folders, *own])
             self._process = Supervised(work, "headway-query-", self._folders.values())
         except OSError as error:
-            raise HeadwayError(f"no process can be started for DuckDB ({error.strerror}): try again later") from None
+            raise HeadwayError(f"no process can be started for DuckDB ({in_words(error)})") from None
         self._channel = Channel(self._process.connection)
         self._execute("SET TimeZone='UTC'")
         self._execute("SET parquet_metadata_cache=true")  # one answer may need several queries

@@ -57,6 +57,7 @@ _UNANSWERABLE = (
     duckdb.InvalidInputException,
     duckdb.OutOfRangeException,
     duckdb.PermissionException,
+    duckdb.TransactionException,
 )
 
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import NoReturn
 
+from headway.exhaustion import fork
 from headway.linux import confinement
 
 __all__ = ["WANTED", "Supervised", "Wanted"]
@@ -55,7 +56,7 @@ class Supervised:
     """``work`` in a process of its own, with one end of a connection and the path of a new folder, if one can be made.
 
     It begins with a copy of this process's memory, and keeps the descriptors ``files`` open. A `channel` speaks on
-    ``connection``. Call `end` when done. Raises OSError.
+    ``connection``. Call `end` when done. Raises OSError, OutOfProcessesError.
     """
 
     def __init__(self, work: Callable[[socket.socket, str], None], prefix: str, files: Collection[int] = ()) -> None:
@@ -66,7 +67,7 @@ class Supervised:
         own = os.getpid()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
-            self._pid = os.fork()
+            self._pid = fork()
             if not self._pid:
                 _supervise(work, theirs, watched, prefix, files, mask)
         except BaseException:

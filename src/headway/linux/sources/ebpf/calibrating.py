@@ -44,7 +44,10 @@ def calibrate(
     if kept is None and marking is None and programs.only_threads:
         memory.measure_only(os.getpid())
         memory.begin()
+        exerciser.undisturbed = True
         passing = exerciser.exercise()
+        if not exerciser.undisturbed:
+            passing = None
         memory.reset()
     memory.measure_only(exerciser.pid)
     memory.begin()

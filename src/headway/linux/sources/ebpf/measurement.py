@@ -66,7 +66,11 @@ class BpfMeasurement:
             self._drift = CostDrift(
                 prepared.costs, memory.timed_runs, lambda costs: memory.set_costs(costs.before(), costs.after())
             )
-            self._cost = ObserverCost(memory.passed if programs.only_threads else None, lambda: self._drift.now)
+            self._cost = ObserverCost(
+                memory.passed if programs.only_threads else None,
+                lambda: self._drift.now,
+                everything=selection.everything,
+            )
             programs.select(selection)
             self._ledgers = EbpfLedgers(
                 source,

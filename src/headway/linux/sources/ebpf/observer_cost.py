@@ -13,11 +13,14 @@ __all__ = ["ObserverCost"]
 class ObserverCost:
     """Counts from now on.
 
-    ``passed``: `BpfMaps.passed`; None: every thread is measured. ``costs``: tells what events cost now.
+    ``passed``: `BpfMaps.passed`; None: events of other threads are not told from those of the measured ones, or there
+    are no other threads (``everything``). ``costs``: tells what events cost now.
     """
 
-    def __init__(self, passed: Callable[[], tuple[int, int]] | None, costs: Callable[[], Costs]) -> None:
-        self._passed, self._costs = passed, costs
+    def __init__(
+        self, passed: Callable[[], tuple[int, int]] | None, costs: Callable[[], Costs], *, everything: bool = False
+    ) -> None:
+        self._passed, self._costs, self._everything = passed, costs, everything
         self._start = self._last = self._now()
 
     def _now(self) -> tuple[int, int, int]:
@@ -32,5 +35,7 @@ class ObserverCost:
         if recent:
             self._last = now
         own, calls, switches = (new - old for new, old in zip(now, before, strict=True))
-        passing = self._costs().passing if self._passed else (0.0, 0.0)
+        if self._passed is None:
+            return own, 0 if self._everything else None
+        passing = self._costs().passing
         return own, None if passing is None else round(calls * passing[0] + switches * passing[1])

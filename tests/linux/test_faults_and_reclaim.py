@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.compiling import Compile
+from tests.memory_group import memory_group
 
 from .measuring import count_of, measure, only, python, time_in
 
@@ -39,26 +40,8 @@ def test_minor_and_major_faults_are_those_that_the_kernel_counts(compile_c: Comp
 @pytest.fixture
 def small_group() -> Iterator[Path]:
     """A control group with 24 MiB of memory."""
-    for root, limit in (
-        (Path("/sys/fs/cgroup"), "memory.max"),
-        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-    ):
-        group = root / f"headway-test-{os.getpid()}"
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            if not (group / limit).exists():  # another file system, or without this controller
-                raise FileNotFoundError
-            (group / limit).write_text(str(24 << 20))
-        except OSError:
-            group.rmdir()
-            continue
+    with memory_group(24 << 20) as group:
         yield group
-        group.rmdir()
-        return
-    pytest.skip("needs a control group whose memory can be limited")
 
 
 def skip_if_in_memory(folder: Path) -> None:

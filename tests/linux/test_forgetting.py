@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from contextlib import closing
@@ -13,7 +14,9 @@ from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf import ended as ended_threads
-from headway.model import Ledger
+from headway.linux.sources.ebpf import options as source_options
+from headway.model import Ledger, violations
+from headway.session.child import SuspendedChild
 
 from .measuring import go
 
@@ -58,7 +61,7 @@ def test_where_nothing_is_read_before_the_end_ended_threads_do_not_pile_up(
 ) -> None:
     """Of more threads than are listed, the rest is added up while measuring goes on, and all of them are in the end."""
     monkeypatch.setattr(ended_threads, "MAX_WAITING", 3)
-    monkeypatch.setattr(ended_threads, "MAX_LISTED", 4)
+    monkeypatch.setattr(source_options, "MAX_ENDED", 4)
     program = subprocess.Popen(script("batches_of_threads"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with closing(BpfSource(Selection(pids=(program.pid,)), options)) as source:
         source.begin()
@@ -77,3 +80,31 @@ def test_where_nothing_is_read_before_the_end_ended_threads_do_not_pile_up(
     for thread in ledger.threads:  # those of one name are added up, whenever they lived
         assert sum(cell.time for cell in thread.states.values()) == thread.span
     assert 4 <= len(ended(ledger)) < 20
+
+
+@pytest.mark.root
+def test_what_ended_threads_take_is_bounded_whatever_their_names_and_all_of_it_is_in_the_ledger() -> None:
+    """Each process is another one, so that no two threads have the same process and name."""
+    children = ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done; exec sleep 100"]
+    program = SuspendedChild(children)
+    with closing(BpfSource(Selection(command=program.pid), max_ended=2)) as source:
+        source.begin()
+        program.release()
+        try:
+            deadline = time.monotonic() + 120
+            total = source.read()
+            while total.losses.get("ended_threads_added_up", 0) < 7 and time.monotonic() < deadline:
+                time.sleep(0.05)
+                total = source.read()
+            ledger = source.end()
+        finally:
+            program.send(signal.SIGKILL)
+            program.wait()
+    gone = [thread for thread in ledger.threads if thread.end is not None]
+    (others,) = [thread for thread in gone if thread.name == "others"]
+    assert (others.tid, others.pid) == (0, 0)
+    assert len(gone) == 2 + 2 + 1
+    assert ledger.losses["ended_threads_added_up"] == 7
+    for thread in gone:
+        assert sum(cell.time for cell in thread.states.values()) == thread.span
+    assert violations(ledger) == []

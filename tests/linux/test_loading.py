@@ -27,6 +27,8 @@ NOT_IN_A_SHAPE = {
     "argv": "likewise",
     "checks": "a table of the settings, which is always there",
     "forget": "the reader forgets, not the programs",
+    "exit_bytes": "a size",
+    "max_ended": "the reader adds them up, not the programs",
     "max_threads": "a size",
     "meanwhile": "what the caller does while the programs are loaded",
     "cgroups": "the reader tells them",

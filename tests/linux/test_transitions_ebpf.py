@@ -18,7 +18,8 @@ from tests.effort import FEW
 
 from headway.linux.bpf.transitions import NICE
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
-from headway.linux.sources.ebpf import BpfSource, programs
+from headway.linux.sources.ebpf import BpfSource
+from headway.linux.sources.ebpf import options as source_options
 from headway.model import Kind, kind_of, violations
 
 from .measuring import PATIENT, python, rows_broken, time_in
@@ -317,7 +318,7 @@ def test_many_threads_and_little_room_lose_rows_but_no_thread(compile_c: Compile
 
 
 def test_threads_whose_end_is_lost_leave_rows_of_nobody(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "RING_BYTES", 4096)
+    monkeypatch.setattr(source_options, "EXIT_BYTES", 4096)
     allowed = ["exits_lost", "transitions_of_unknown_threads"]
     recorded = record(compile_c("threads"), "1000", allowed=allowed, lawful=False)
     assert recorded.ledger.losses["exits_lost"] > 100

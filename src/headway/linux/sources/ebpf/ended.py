@@ -18,8 +18,8 @@ __all__ = ["EndedThreads"]
 
 MAX_EXIT_SECONDS = 1.0
 """Within so long the threads of an ended process have left their processors, unless a hypervisor holds those."""
-MAX_LISTED = 1 << 17
-"""Ended threads listed one by one; later ones are added up by process and name."""
+OTHERS = "others"
+"""The name of the row in which threads are added up once there are too many names."""
 MAX_WAITING = 1 << 13
 """Records of ended threads that may wait for a reading where none comes before the end."""
 
@@ -29,11 +29,14 @@ class EndedThreads:
 
     ``forget``: they are kept only until `take_new` has returned them. ``intervals``: `take_new` will be called. If not,
     records are taken over as soon as there are many, so that a measurement of any length needs room for so many only.
+
+    ``most``: so many are listed one by one. Later ones are added up by process and name, so many of these too, and
+    then in one row.
     """
 
-    def __init__(self, programs: LoadedPrograms, *, forget: bool, intervals: bool) -> None:
+    def __init__(self, programs: LoadedPrograms, *, forget: bool, intervals: bool, most: int) -> None:
         self._memory = programs.memory
-        self._forget, self._intervals = forget, intervals
+        self._forget, self._intervals, self._most = forget, intervals, most
         self.exits = Exits()
         """The records that have come, those that are not taken yet among them."""
         if self._memory.durations is not None:
@@ -95,7 +98,7 @@ class EndedThreads:
                 self._new.append(thread)
             if self._forget:
                 continue
-            if len(self._listed) < MAX_LISTED:
+            if len(self._listed) < self._most:
                 self._listed.append(thread)
             else:
                 self._add_up(thread)
@@ -122,6 +125,9 @@ class EndedThreads:
         self.added_up += 1
         (thread,) = divided((thread,))
         key = thread.pid, thread.name
+        if key not in self._by_name and len(self._by_name) >= self._most:
+            key = 0, OTHERS
+            thread = replace(thread, tid=0, pid=0, name=OTHERS)
         old = self._by_name.get(key)
         if old is None:
             self._by_name[key] = replace(thread, states=dict(thread.states))

@@ -9,10 +9,14 @@ from pathlib import Path
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs import processors
 
-__all__ = ["SourceOptions"]
+__all__ = ["EXIT_BYTES", "MAX_ENDED", "MIN_THREADS", "SourceOptions", "living_threads"]
 
 MIN_THREADS = 8192
 """There is room for so many threads at least, where the caller does not say how many."""
+EXIT_BYTES = 1 << 24
+"""Of the ring of ended threads: room for the totals of about 30,000 between two looks."""
+MAX_ENDED = 1 << 17
+"""Ended threads that are kept one by one; later ones are added up by process and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class SourceOptions:
     """Entries of the map of thread records, of which the first is none."""
     ring_words: tuple[int, int]
     """Words of each processor's rings of transitions: of spans, and of absences."""
+    exit_bytes: int
+    """Bytes of the ring of ended threads."""
+    max_ended: int
+    """Ended threads that are kept one by one."""
     meanwhile: Callable[[], None] | None
     """Called while the kernel verifies the programs."""
 
@@ -47,10 +55,12 @@ class SourceOptions:
         max_threads: int | None,
         record: bool,
         ring_words: int | None,
+        exit_bytes: int | None,
+        max_ended: int | None,
         meanwhile: Callable[[], None] | None,
     ) -> SourceOptions:
         """Return the options that the arguments of `BpfSource` mean on this machine."""
-        max_thread_records = (max_threads or max(MIN_THREADS, _living_threads() * 3 // 2)) + 1
+        max_thread_records = (max_threads or max(MIN_THREADS, living_threads() * 3 // 2)) + 1
         words = 1, 1
         if record:
             from headway.linux.bpf.transitions import MAX_THREAD_RECORDS, words_of_rings
@@ -58,10 +68,22 @@ class SourceOptions:
             max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
             words = words_of_rings(processors.possible(), ring_words)
         snapshots = intervals or measure.changes  # the level changes at snapshots
-        return cls(selection, measure, snapshots, intervals, forget, record, max_thread_records, words, meanwhile)
+        return cls(
+            selection,
+            measure,
+            snapshots,
+            intervals,
+            forget,
+            record,
+            max_thread_records,
+            words,
+            exit_bytes or EXIT_BYTES,
+            MAX_ENDED if max_ended is None else max_ended,
+            meanwhile,
+        )
 
 
-def _living_threads() -> int:
+def living_threads() -> int:
     """Return how many threads there are (proc_loadavg(5), fourth field); 0: that cannot be read."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])

@@ -47,7 +47,14 @@ class PreparedPrograms:
             with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
                 self.programs = stack.enter_context(closing(LoadedPrograms(library, options, self.modes.plan, states)))
                 self.ended = stack.enter_context(
-                    closing(EndedThreads(self.programs, forget=options.forget, intervals=options.reads_intervals))
+                    closing(
+                        EndedThreads(
+                            self.programs,
+                            forget=options.forget,
+                            intervals=options.reads_intervals,
+                            most=options.max_ended,
+                        )
+                    )
                 )
                 self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
                 self.code = stack.enter_context(closing(_code(self.programs))) if options.measure.spin else None

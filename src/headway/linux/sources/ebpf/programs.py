@@ -28,8 +28,6 @@ if TYPE_CHECKING:  # loaded when durations are asked for
 
 __all__ = ["LoadedPrograms"]
 
-RING_BYTES = 1 << 24
-"""Of the ring of ended threads: room for the totals of about 30,000 between two looks."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
 FUTEX_MOVES = 1 << 12
@@ -187,7 +185,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "saved_threads": options.max_thread_records if options.intervals else 1,
         "published_threads": options.max_thread_records if options.measure.publish else 1,
         "free_thread_records": options.max_thread_records,
-        "exits": RING_BYTES,
+        "exits": options.exit_bytes,
         "events": cpus * STATES["N_COUNTED"],
         "processor_counts": cpus if counting else 1,
         "saved_processor_counts": cpus if counting and options.intervals else 1,

@@ -36,6 +36,10 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
     how many threads can be measured at the same time (None: as many as live now and half as many again, at least
     8,192); memory for so many is set aside, about 3 KiB each, and 2 more with ``intervals``.
 
+    ``exit_bytes``: size of the ring by which ended threads come (a power of two, 4,096 at least; None: 16 MiB).
+    ``max_ended``: how many ended threads are kept one by one (None: 131,072). As many more are added up by process and
+    name, and all further ones in one row.
+
     ``record``: every transition is kept too, and handed over by `take`. Each processor has room for ``ring_words`` of
     them (a power of two, 64 at least; None: 2,097,152, or fewer on many processors), 10 bytes each, until `service` is
     called; what does not fit is counted. Until `close` the thread that calls `begin`, which is to be the one that calls
@@ -59,6 +63,8 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
         max_threads: int | None = None,
         record: bool = False,
         ring_words: int | None = None,
+        exit_bytes: int | None = None,
+        max_ended: int | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self._options = SourceOptions.of(
@@ -69,6 +75,8 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
             max_threads=max_threads,
             record=record,
             ring_words=ring_words,
+            exit_bytes=exit_bytes,
+            max_ended=max_ended,
             meanwhile=meanwhile,
         )
 

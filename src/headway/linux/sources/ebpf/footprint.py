@@ -1,0 +1,51 @@
+"""How much of the kernel's memory the maps of the eBPF programs take, which counts as that of whoever loads them."""
+
+from __future__ import annotations
+
+from headway.linux.bpf.layout import STATES, size_of
+from headway.linux.options import MeasureOptions
+from headway.linux.perf import counters
+
+from .division import ModeCounters
+
+__all__ = ["PROGRAMS", "counts_events", "of_rings", "of_threads"]
+
+PROGRAMS = 8 << 20
+"""Bytes of the programs, of what the verifier needs meanwhile, and of the maps that have one size."""
+_NUMBERS = 128
+"""Bytes of a thread in the maps that number processes and free records, and in the kernel's own storage of a task."""
+_PROCESSOR = 64 << 10
+_WORD = 8
+
+
+def counts_events(measure: MeasureOptions) -> bool:
+    """Return whether events are counted by state: those that were asked for, or what the processor has.
+
+    Raises HeadwayError if an event is not known.
+    """
+    return bool(ModeCounters(counters.plan(measure.events), measure).plan.events)
+
+
+def of_threads(n: int, cpus: int, measure: MeasureOptions, *, intervals: bool, counting: bool) -> int:
+    """Return the bytes of the maps that have an entry for each of ``n`` threads, or for each processor.
+
+    ``intervals``: snapshots are taken while measuring goes on. ``counting``: `counts_events`.
+    """
+    times = 2 if intervals or measure.changes else 1
+    each = size_of("thread_record") + (times - 1) * size_of("thread_snapshot") + _NUMBERS + cpus * _WORD
+    each += size_of("published_thread") if measure.publish else 0
+    each += times * size_of("thread_counts") if counting else 0
+    of_processor = _PROCESSOR + (times * size_of("processor_counts") if counting else 0)
+    return n * each + cpus * of_processor + (_of_tasks(times) if measure.tasks else 0)
+
+
+def _of_tasks(times: int) -> int:
+    from .programs import TASK_RECORDS
+
+    names = 3 * STATES["N_TASK_NAMES"] * size_of("task_name")
+    return names + times * TASK_RECORDS * size_of("task_record")
+
+
+def of_rings(cpus: int, words: tuple[int, int]) -> int:
+    """Return the bytes of the rings of transitions: of spans and of absences, by their words on each processor."""
+    return cpus * sum(words) * _WORD

@@ -20,9 +20,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.model import Batch, violations
+from headway.model import Batch, ThreadSeen, violations
 from headway.recording import target
+from headway.recording import writer as writing
 from headway.recording.format import SCHEMAS, part_name
+from headway.recording.kept import KeptPart, KeptParts
 from headway.recording.reader import Recording
 from headway.recording.writer import RecordingWriter
 
@@ -112,6 +114,38 @@ def test_what_little_comes_is_written_when_it_is_time(tmp_path: Path) -> None:
     writer.abandon()
     with Recording(tmp_path / "a.hw") as recording:
         assert len(recording.parts) == 3
+
+
+def test_the_first_part_does_not_wait_for_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "FIRST_SECONDS", 0.0)
+    run = Run(Random(4))
+    writer = RecordingWriter(tmp_path / "a.hw", document(run.start), seconds=1000.0)
+    first, *others = run.batches(5, 20)
+    for batch in (first, *others):
+        writer.add(batch)
+    writer.abandon()
+    with Recording(tmp_path / "a.hw") as recording:
+        (part,) = recording.parts
+        assert (part.start, part.end, part.rows) == (first.start, first.end, len(first.transitions))
+
+
+@settings(deadline=None, phases=QUICK, max_examples=50)
+@given(st.lists(st.sets(st.integers(0, 40)), min_size=1, max_size=12), st.integers(1, 40))
+def test_the_parts_that_are_kept_name_no_more_threads_than_they_may(parts: list[set[int]], most: int) -> None:
+    """Whoever a dropped part named is named by the first one that is left."""
+    kept = KeptParts(None, 1 << 40, most)
+    named: dict[int, ThreadSeen] = {}
+    for number, threads in enumerate(parts):
+        news = {n: ThreadSeen(n, n + 1, 1, f"of {number}", 0, 0, None) for n in threads}
+        while kept.too_many(0, number, len(news)):
+            kept.drop()
+        kept.add(KeptPart(number, number, number + 1, {}, threads=news))
+        named |= news
+        there: dict[int, ThreadSeen] = {}
+        for part in kept._parts:
+            there |= part.threads
+        assert there == named
+        assert len(kept._parts) <= 2 or sum(len(part.threads) for part in kept._parts) <= most
 
 
 @settings(deadline=None, phases=QUICK, max_examples=20)

@@ -44,9 +44,12 @@ class KeptPart:
 
 
 class KeptParts:
-    """The parts on disk, oldest first, limited to ``most_bytes`` and to ``longest`` (in time units). None: no limit."""
+    """The parts on disk, oldest first, limited to ``most_bytes`` and to ``longest`` (in time units). None: no limit.
 
-    def __init__(self, most_bytes: int | None, longest: int | None) -> None:
+    With either limit, they name ``most_threads`` threads at most, because what they name is kept in memory.
+    """
+
+    def __init__(self, most_bytes: int | None, longest: int | None, most_threads: int | None = None) -> None:
         self.limited = most_bytes is not None or longest is not None
         self.holds = self.released = 0
         """No part is dropped because of its age unless all holds, counted by the one who makes them, are released."""
@@ -56,6 +59,8 @@ class KeptParts:
         # Keep a sixteenth for the other files of the folder.
         self._most = None if most_bytes is None else most_bytes - most_bytes // 16
         self._longest = longest
+        self._most_threads = most_threads
+        self._threads = 0
         self._parts: deque[KeptPart] = deque()
 
     @property
@@ -74,10 +79,12 @@ class KeptParts:
         self.rows += part.rows
         if self.limited:
             self._parts.append(part)
+            self._threads += len(part.threads)
 
-    def too_many(self, coming: int, until: int) -> bool:
-        """Return whether the oldest part must be dropped before a part of ``coming`` bytes, ending at ``until``, is
-        written.
+    def too_many(self, coming: int, until: int, threads: int = 0) -> bool:
+        """Return whether the oldest part must be dropped before another one is written.
+
+        That part has ``coming`` bytes, ends at ``until`` and names ``threads`` threads.
         """
         if not self._parts:
             return False
@@ -85,7 +92,13 @@ class KeptParts:
         too_long = self._longest is not None and self.holds == self.released and first.end <= until - self._longest
         # these exist twice for a moment
         carried = sum(size for table, size in first.sizes.items() if table != "transitions")
-        return too_long or (self._most is not None and self.size + coming + carried > self._most)
+        too_large = self._most is not None and self.size + coming + carried > self._most
+        return too_long or too_large or self._names_too_many(threads)
+
+    def _names_too_many(self, coming: int) -> bool:
+        """Return so. Those of the only part would all be carried over: to drop it would not help."""
+        most = self._most_threads
+        return most is not None and self._threads + coming > most and len(self._parts) > 1
 
     def drop(self) -> tuple[KeptPart, KeptPart | None]:
         """Drop the oldest part. Return it, and the part after it (None: there is none), which must be written again."""
@@ -93,10 +106,13 @@ class KeptParts:
         self.dropped += 1
         self.size -= sum(first.sizes.values())
         self.rows -= first.rows
+        self._threads -= len(first.threads)
         if not self._parts:
             return first, None
-        self._parts[0] = self._parts[0].after(first)
-        return first, self._parts[0]
+        second = self._parts[0]
+        self._parts[0] = head = second.after(first)
+        self._threads += len(head.threads) - len(second.threads)
+        return first, head
 
     def resized(self, sizes: Mapping[str, int]) -> None:
         """Set the sizes of the oldest part's files."""

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +37,8 @@ SECONDS_OF_A_PART = 2.0
 """A part is due after this many seconds, or when it is full. A reader of a growing recording is at most that far
 behind.
 """
+FIRST_SECONDS = 0.25
+"""The first part is due after this many seconds, so that even a recorder that is killed at once leaves something."""
 SLOWER = 15
 """A part in which nothing happens is due after this many times as long."""
 BEHIND = 2
@@ -95,16 +97,18 @@ class RecordingWriter:
         seconds: float = SECONDS_OF_A_PART,
         most_bytes: int | None = None,
         longest: int | None = None,
+        most_threads: int | None = None,
     ) -> None:
         """Make the folder. Raises HeadwayError if that fails.
 
         A part is finished when it has ``rows`` rows or is ``seconds`` old. With ``most_bytes`` and ``longest`` (in time
-        units) the oldest parts are dropped, so that the recording is not larger or longer.
+        units) the oldest parts are dropped, so that the recording is not larger or longer. The parts that are left
+        name ``most_threads`` threads at most then.
         """
         if most_bytes is not None:
             rows = min(rows, max(most_bytes // (8 * LARGEST_ROW), 1))
         self._most_rows, self._seconds = rows, seconds
-        self._kept = KeptParts(most_bytes, longest)
+        self._kept = KeptParts(most_bytes, longest, most_threads)
         self._timed = document.ledger.time_unit == "ns"
         """Whether times are those of this machine's clock, which anchors tie to the time of day."""
         self._document = replace(document, anchors=(*document.anchors, *self._anchors()), limited=self._kept.limited)
@@ -175,12 +179,15 @@ class RecordingWriter:
             part.open[state.thread] = state
         part.losses.update(batch.losses)
         self.losses.update(batch.losses)
-        if part.rows >= self._most_rows:
+        if part.rows >= self._most_rows or time.monotonic() - part.begun >= self._due(part):
             self._submit()
-        else:
-            nothing = not (part.rows or part.threads or part.open)
-            if time.monotonic() - part.begun >= self._seconds * (SLOWER if nothing else 1):
-                self._submit()
+
+    def _due(self, part: _Part) -> float:
+        """Return the seconds after which a part is due that is not full."""
+        if not part.number:
+            return min(FIRST_SECONDS, self._seconds)
+        nothing = not (part.rows or part.threads or part.open)
+        return self._seconds * (SLOWER if nothing else 1)
 
     def hold(self) -> None:
         """Drop no part because of its age from now on, until `keep`."""
@@ -284,7 +291,7 @@ class RecordingWriter:
         if part.last:
             more[LAST] = "1"
         rows = encode(table, {**_about(here, table), **{name: text.encode() for name, text in more.items()}}, short)
-        before = self._make_room(rows.size + sum(data.size for data in files.values()), part.end)
+        before = self._make_room(rows.size + sum(data.size for data in files.values()), part.end, len(part.threads))
         if before is not None:
             here = here.after(before)
             files.update(self._beside(here, all_tables=False))
@@ -321,14 +328,14 @@ class RecordingWriter:
             name: encode(table, _about(part, table)) for name, (table, rows) in tables.items() if rows or all_tables
         }
 
-    def _make_room(self, coming: int, until: int) -> KeptPart | None:
+    def _make_room(self, coming: int, until: int, threads: int) -> KeptPart | None:
         """Drop the oldest parts until there is room.
 
         Returns the last dropped part if no other part is left that could carry what was known of it, else None.
         """
-        while self._kept.too_many(coming, until):
+        while self._kept.too_many(coming, until, threads):
             dropped, head = [], None
-            while self._kept.too_many(coming, until):
+            while self._kept.too_many(coming, until, threads):
                 first, head = self._kept.drop()
                 dropped.append(first)
             if head is not None:
@@ -345,7 +352,7 @@ class RecordingWriter:
 
     def _ledger_files(self, part: _Part, ledger: Ledger) -> dict[str, pa.Buffer]:
         """Return the files of the ledger that the source kept. Threads not named by batches go into the part."""
-        known = {**self._threads_written(), **part.threads}
+        known = {**self._threads_written({thread.key for thread in ledger.threads}), **part.threads}
         numbers = {(thread.tid, thread.birth): number for number, thread in known.items()}
         # numbers are never reused, because rows may name threads that have ended
         following = max(self.threads, *known, -1) + 1
@@ -363,14 +370,17 @@ class RecordingWriter:
         tables = {"states": states_table(ledger.threads, numbers), "processors": processors_table(ledger.processors)}
         return {name: encode(table, _about(here, table)) for name, table in tables.items()}
 
-    def _threads_written(self) -> dict[int, ThreadSeen]:
-        """Return all threads of the parts that are there."""
+    def _threads_written(self, keys: Set[tuple[int, int]]) -> dict[int, ThreadSeen]:
+        """Return those of these threads, by tid and birth, that are in the parts that are there."""
         folder = self._target.path / "threads"
         found: dict[int, ThreadSeen] = {}
         for number in range(self._kept.dropped, self._parts):
             path = folder / part_name(number)
             if path.exists():
-                for row in pq.ParquetFile(path, pre_buffer=False).read(use_threads=False).to_pylist():
+                table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
+                born = zip(*(table.column(name).to_numpy().tolist() for name in ("tid", "birth")), strict=True)
+                places = [place for place, key in enumerate(born) if key in keys]
+                for row in table.take(places).to_pylist():
                     found[row["thread"]] = ThreadSeen(**row)
         return found
 

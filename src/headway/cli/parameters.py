@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what a type of parameters needs is loaded where one is give
 __all__ = [
     "BufferSize",
     "Ids",
+    "MemorySize",
     "Milliseconds",
     "Percentage",
     "ProcessorList",
@@ -137,6 +138,12 @@ class RecordingSize(_Size):
     """A size of a recording in bytes: ``500M``."""
 
     least, words = 1 << 20, "no size of a recording: give 1M or more, as in 500M or 2G"
+
+
+class MemorySize(_Size):
+    """The memory that a process may take, in bytes: ``500M``."""
+
+    least, words = 1 << 20, "no size of memory: give 1M or more, as in 500M or 2G"
 
 
 class BufferSize(_Size):

@@ -9,7 +9,7 @@ import click
 
 from headway.cli.ending import end_as
 from headway.cli.options import TargetOptions, measuring_options, when_option
-from headway.cli.parameters import RecordingSize, Seconds
+from headway.cli.parameters import MemorySize, RecordingSize, Seconds
 from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headway.linux.conditions import Condition
+    from headway.linux.options import MeasureOptions
     from headway.model import Ledger
     from headway.recording.writer import RecordingWriter
+    from headway.session.memory import MemoryPlan
 
 __all__ = ["command"]
 
@@ -56,6 +58,14 @@ DEFAULT = "headway.hw"
     "keep each event with the SECONDS before it, as NAME-1.hw, NAME-2.hw and so on.",
 )
 @when_option
+@click.option(
+    "--memory",
+    type=MemorySize(),
+    metavar="SIZE",
+    help="Take at most this much memory, as in 300M; the maps of the eBPF programs count, the command does not.  "
+    "[default: what the control group allows, or a quarter of what is free, and 512M with 256M for each processor at "
+    "most]",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
 def command(
@@ -65,6 +75,7 @@ def command(
     max_time: float | None,
     flight: float | None,
     when: tuple[Condition, ...],
+    memory: int | None,
     quiet: bool,
     argv: tuple[str, ...],
     wanted: TargetOptions,
@@ -100,21 +111,39 @@ def command(
 
     keep = max_time if flight is None else flight
     longest = None if keep is None else round(keep * 1e9)
-    writer = RecordingWriter(output, describe(selection, argv), most_bytes=max_size, longest=longest)
+    limited = max_size is not None or keep is not None
+    plan = _plan(memory, options, forget=flight is not None, limited=limited)
+    writer = RecordingWriter(
+        output,
+        describe(selection, argv),
+        rows=plan.rows,
+        most_bytes=max_size,
+        longest=longest,
+        most_threads=plan.kept_threads,
+    )
     # A command shares the terminal: no line of ours is to be mixed with its output.
     line = None if argv or quiet else progress_bar()
     flights: list[FlightRecorder] = []
 
     def recorder(source: BpfSource, writer: RecordingWriter, shown: Callable[[], None]) -> Recorder:
         if flight is None:
-            return Recorder(source, writer, shown)
-        flights.append(FlightRecorder(source, writer, shown, say if not (argv or quiet) else lambda text: None))
+            return Recorder(source, writer, shown, take_rows=plan.take_rows)
+        told = say if not (argv or quiet) else lambda text: None
+        flights.append(FlightRecorder(source, writer, shown, told, take_rows=plan.take_rows))
         return flights[0]
 
     try:
         observation, error = record(
             lambda chosen: BpfSource(
-                chosen, options, record=True, intervals=flight is not None, forget=flight is not None
+                chosen,
+                options,
+                record=True,
+                intervals=flight is not None,
+                forget=flight is not None,
+                max_threads=plan.max_threads,
+                ring_words=plan.ring_words,
+                exit_bytes=plan.exit_bytes,
+                max_ended=plan.max_ended,
             ),
             writer,
             selection,
@@ -137,6 +166,19 @@ def command(
     if error:
         end_as(HeadwayError.exit_status)
     end_as(observation.exit_status)
+
+
+def _plan(limit: int | None, measure: MeasureOptions, *, forget: bool, limited: bool) -> MemoryPlan:
+    """Return how the recorder divides its memory. Raises HeadwayError if it is too little."""
+    from headway.linux.procfs.memory import room
+    from headway.linux.procfs.processors import possible
+    from headway.linux.sources.ebpf.footprint import counts_events
+    from headway.linux.sources.ebpf.options import living_threads
+    from headway.session.memory import Recorded, default_memory, plan_memory
+
+    counting = counts_events(measure)
+    recorded = Recorded(possible(), living_threads(), measure, counting=counting, forget=forget, limited=limited)
+    return plan_memory(default_memory(room(), recorded) if limit is None else limit, recorded)
 
 
 def _summary(writer: RecordingWriter, ledger: Ledger) -> str:

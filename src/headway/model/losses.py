@@ -130,7 +130,11 @@ _LOSSES = (
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"
     ),
-    Loss("ended_threads_added_up", "ended threads that share a row with others of their process and name"),
+    Loss(
+        "ended_threads_added_up",
+        "ended threads that share a row with others of their process and name, or where there are too many of these, "
+        "with all others",
+    ),
     Loss("transitions_lost", "transitions that did not fit the rings: their time is unknown in a recording"),
     Loss(
         "transition_rings_damaged",

@@ -18,7 +18,7 @@ from headway.linux.sources.source import RecordingSource
 from headway.model import Ledger, Overhead, Window
 from headway.recording.writer import RecordingWriter
 
-from .recorder import Recorder
+from .recorder import TAKE_ROWS, Recorder
 
 __all__ = ["FlightRecorder", "event_paths"]
 
@@ -60,9 +60,11 @@ class FlightRecorder(Recorder):
         writer: RecordingWriter,
         shown: Callable[[], None] = lambda: None,
         told: Callable[[str], None] = lambda text: None,
+        *,
+        take_rows: int = TAKE_ROWS,
     ) -> None:
         """``told`` is called with a sentence when an event begins and when it is over."""
-        super().__init__(source, writer, shown)
+        super().__init__(source, writer, shown, take_rows=take_rows)
         self.events: list[str] = []
         """The paths of the recordings of events."""
         self._told = told

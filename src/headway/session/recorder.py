@@ -22,7 +22,7 @@ __all__ = ["Recorder", "describe", "record"]
 TAKE_SECONDS = 0.25
 """Seconds between two batches, at most."""
 TAKE_ROWS = 1 << 18
-"""A batch is taken as soon as it has this many rows."""
+"""A batch is taken as soon as it has this many rows, where nobody says how many."""
 
 
 class Recorder(SourceAround):
@@ -34,10 +34,16 @@ class Recorder(SourceAround):
     _source: RecordingSource
 
     def __init__(
-        self, source: RecordingSource, writer: RecordingWriter, shown: Callable[[], None] = lambda: None
+        self,
+        source: RecordingSource,
+        writer: RecordingWriter,
+        shown: Callable[[], None] = lambda: None,
+        *,
+        take_rows: int = TAKE_ROWS,
     ) -> None:
-        """``shown`` is called now and then while recording."""
+        """``shown`` is called now and then while recording. A batch is taken when it has ``take_rows`` rows."""
         super().__init__(source)
+        self._take_rows = take_rows
         self.error = ""
         """Why the recording could not be written; empty if it was."""
         self._writer, self._shown = writer, shown
@@ -53,7 +59,7 @@ class Recorder(SourceAround):
         """Let the source do its work, and record what it has when that is due."""
         pause = self._source.service()
         now = time.monotonic()
-        if now >= self._next or self._source.waiting >= TAKE_ROWS:
+        if now >= self._next or self._source.waiting >= self._take_rows:
             self._next = now + TAKE_SECONDS
             self._record()
             self._shown()

@@ -63,12 +63,12 @@ class BpfMeasurement:
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
             memory.measure_only(0)
-            self._drift = CostDrift(
+            self._drift = drift = CostDrift(
                 prepared.costs, memory.timed_runs, lambda costs: memory.set_costs(costs.before(), costs.after())
             )
             self._cost = ObserverCost(
                 memory.passed if programs.only_threads else None,
-                lambda: self._drift.now,
+                lambda: drift.now,
                 everything=selection.everything,
             )
             programs.select(selection)
@@ -125,7 +125,7 @@ class BpfMeasurement:
                     options.measure.budget,
                     memory,
                     prepared.attachments,
-                    lambda: self._drift.now,
+                    lambda: drift.now,
                     prepared.attachments.change_ns,
                 )
                 self._ledgers.note("budget", self._control.describe)

@@ -78,7 +78,7 @@ def rounds(program: Path) -> Iterator[Round]:
         document = Path(folder) / "ledger.json"
         for _ in range(ROUNDS):
             before = alone(program)
-            command = [sys.executable, "-m", "headway", "stat", "--json", "-o", document, program]
+            command = [sys.executable, "-m", "headway", "stat", "--json", "-o", str(document), str(program)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             (thread,) = json.loads(document.read_text())["threads"]
             rpi, limits = thread["indices"]["rpi"], thread["interval"]["rpi"]

@@ -82,7 +82,7 @@ class Lap:
             Precision(*map(Quality, found["precision"])),
             found["others"],
             found["losses"],
-            Overhead(*found["overhead"][:2], tuple(found["overhead"][2])),
+            Overhead(found["overhead"][0], found["overhead"][1], tuple(found["overhead"][2])),
         )
 
 

@@ -64,7 +64,7 @@ def test_shares_and_intervals_are_those_of_the_figures(ledger: Ledger, by: Group
             assert limits is None or 0 <= limits[0] <= limits[1]
             if value is not None and limits is not None:
                 assert limits[0] <= value <= limits[1]
-        assert found.interval["rpi"] is None
+        assert (found.interval["rpi"] is None) == (ledger.precision.total is not Quality.ESTIMATED)
         assert found.exact_share["rpi"] in (None, 1)
 
 

@@ -380,7 +380,7 @@ class RecordingWriter:
                 table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
                 born = zip(*(table.column(name).to_numpy().tolist() for name in ("tid", "birth")), strict=True)
                 places = [place for place, key in enumerate(born) if key in keys]
-                for row in table.take(places).to_pylist():
+                for row in table.take(places).to_pylist() if places else []:
                     found[row["thread"]] = ThreadSeen(**row)
         return found
 

@@ -4,12 +4,11 @@ import { asNumber } from "./document";
 import { element, named, put } from "./dom";
 import { bar, legend } from "./bars";
 import { exact, grouped, share, withUnit } from "./format";
+import { MARKS, WORDS } from "./quality";
 import type { Store } from "./store";
 
 /** A figure and its unit are not torn apart. */
 const together = (text: string): string => text.replace(/(\d) (%|[nµm]?s\b|h\b)/g, "$1\u00a0$2");
-
-const MARKS: Record<string, string> = { exact: "", estimated: "± ", bound: "≤ ", by_mode: "≈ ", sampled: "~ ", partial: "≥ ", unavailable: "" };
 
 export function summary(store: Store): HTMLElement {
   const { report } = store;
@@ -23,7 +22,7 @@ export function summary(store: Store): HTMLElement {
         class: "value",
         "data-value": index.value === null ? "" : String(index.value),
         title: index.share ? String(index.value ?? "not known") : exact(index.value, report.unit),
-      }, index.value === null ? "–" : MARKS[index.quality] + text),
+      }, index.value === null ? "–" : (MARKS[index.quality] && `${MARKS[index.quality]} `) + text),
       element("dd", { class: "words" }, index.words),
       element("dd", { class: "quality" }, index.quality === "exact" ? "exact" : index.means)));
   }
@@ -33,8 +32,6 @@ export function summary(store: Store): HTMLElement {
     element("div", { class: "whole" },
       element("h2", {}, "All threads together"), bar(store, times), legend(store, (kind) => times[kind] > 0), cards));
 }
-
-const WORDS: Record<string, string> = { exact: "exact", estimated: "estimated", bound: "at most", by_mode: "by cycles", sampled: "sampled", partial: "at least", unavailable: "not known" };
 
 /** Losses and quality: always in view. */
 export function quality(store: Store): HTMLElement {

@@ -4,11 +4,11 @@ import { asNumber } from "./document";
 import { bar } from "./bars";
 import { element, named } from "./dom";
 import { exact, grouped, withUnit } from "./format";
+import { MARKS } from "./quality";
 import type { Store } from "./store";
 
 const AT_ONCE = 25;
 const STATES = 3;
-const MARKS: Record<string, string> = { estimated: "±", bound: "≤", by_mode: "≈", sampled: "~", partial: "≥" };
 
 export function tasksTable(store: Store): HTMLElement | null {
   const { tasks, time_unit: unit, states, kinds } = store.report;
@@ -30,7 +30,7 @@ export function tasksTable(store: Store): HTMLElement | null {
         element("td", { class: "wide" }, bar(store, times)),
         element("td", { class: changes ? "figure" : "figure nothing", title: "how often a thread began to work on it" }, changes ? grouped(changes) : "·"),
         figure(rpi),
-        figure(epi, MARKS[tasks!.quality] ?? ""),
+        figure(epi, MARKS[tasks!.quality]),
         figure(times[ready]),
         figure(times[wait]),
         element("td", { class: "dim" }, ...cells.slice(0, STATES).flatMap(([state, time]) => [

@@ -6,10 +6,10 @@ import { bar } from "./bars";
 import { element, named, put } from "./dom";
 import { durations, scaleOf, scaleWords } from "./durations";
 import { exact, grouped, share, withUnit } from "./format";
+import { MARKS, QUALITY } from "./quality";
 import type { Store } from "./store";
 
 const AT_ONCE = 100;
-const MARKS: Record<string, string> = { e: "", b: "≤", m: "≈", s: "~", p: "≥", u: "" };
 
 interface Column {
   title: string;
@@ -43,7 +43,7 @@ export function threadsTable(store: Store): HTMLElement {
         const found = value(row);
         if (found === null) return "–";
         const text = isShare ? (row.of.rpi[row.place] === 0 ? "·" : share(found)) : withUnit(found, report.unit);
-        return text === "·" ? text : MARKS[row.of.quality[row.place][at]] + text;
+        return text === "·" ? text : MARKS[QUALITY[row.of.quality[row.place][at]]] + text;
       },
       title_of: (row) => (isShare ? String(value(row) ?? "not known") : exact(value(row), report.unit)),
       sort: (row) => (value(row) === null ? -1 : asNumber(value(row))),
@@ -161,7 +161,7 @@ export function threadsTable(store: Store): HTMLElement {
           class: "figure",
           title: exact(spent, unit) + (sampled ? `, of which samples divided ${exact(sampled, unit)}` : ""),
           "data-value": String(spent),
-        }, (sampled ? MARKS.s : "") + withUnit(spent, unit)),
+        }, (sampled ? MARKS.sampled : "") + withUnit(spent, unit)),
         element("td", { class: "figure", title: "of the time measured: 100 % is one processor, or off it one thread, for all of it" }, whole ? `${((asNumber(spent) / whole) * 100).toFixed(1)} %` : ""),
         element("td", { class: "figure", title: times === null ? "" : grouped(times) }, asNumber(times) ? `× ${grouped(times)}` : ""),
         element("td", { class: "figure dim" }, each),
@@ -214,7 +214,7 @@ export function processorsTable(store: Store): HTMLElement | null {
     body.append(element("tr", {},
       element("th", { scope: "row" }, `cpu ${cpu}`),
       element("td", { class: "wide" }, bar(store, times)),
-      element("td", { class: "figure", title: `of ${exact(span, report.time_unit)}` }, asNumber(span) ? `${sum(unknown) ? MARKS.p : ""}${((busy / asNumber(span)) * 100).toFixed(0)} %` : "–"),
+      element("td", { class: "figure", title: `of ${exact(span, report.time_unit)}` }, asNumber(span) ? `${sum(unknown) ? MARKS.partial : ""}${((busy / asNumber(span)) * 100).toFixed(0)} %` : "–"),
       element("td", { class: "figure" }, withUnit(sum(idle), report.time_unit)),
       element("td", { class: "dim" }, ...most.flatMap(([state, time]) => [element("span", { class: "cause" }, named(report.states[state]), ` ${withUnit(time, report.time_unit)}`)]))));
   }

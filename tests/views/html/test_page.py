@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from headway.advice import Advice
 from headway.model import NO_TASK, Cell, Kind, Ledger, Profile, Quality, Task, Thread, Window, indices_of
 from headway.text import valid
+from headway.views.figures import MARKS
 from headway.views.html.document import Subject
 from headway.views.html.page import front
 from headway.views.html.words import overall, sentences
@@ -255,6 +256,16 @@ def digest_of_sources() -> str:
         data = path.read_bytes()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()
+
+
+def test_the_page_has_the_marks_of_the_tables_for_every_quality() -> None:
+    text = (WEB / "src" / "quality.ts").read_text()
+    marks, letters, words = (
+        dict(re.findall(r'(\w+): "([^"]*)"', found)) for found in re.findall(r"= \{(.*?)\};", text, re.DOTALL)
+    )
+    assert marks == {quality.value: mark for quality, mark in MARKS.items()}
+    assert letters == {letter: quality.value for quality, letter in LETTERS.items()}
+    assert words.keys() == marks.keys()
 
 
 def test_the_front_end_is_of_the_sources_that_are_there() -> None:

@@ -518,7 +518,8 @@ def _qualities(precision: Precision) -> tuple[Mapping[str, Quality], Mapping[str
         lost = Quality.PARTIAL if quality["te"] is Quality.BOUND and counted else unavailable
     quality["td"] = lost
     for efficiency, index in (("me", "mpi"), ("ke", "kpi"), ("ioe", "iopi")):
-        of_part = lost is Quality.PARTIAL and quality[index] is not Quality.EXACT  # too large or too small: not known
+        # too large or too small: not known
+        of_part = lost is Quality.PARTIAL and quality[index] not in (Quality.EXACT, Quality.ESTIMATED)
         quality[efficiency] = unavailable if of_part else lost | quality[index]
     untold = (Quality.BY_MODE, Quality.SAMPLED, Quality.UNAVAILABLE)
     shares = {name: None if quality[name] in untold else 1.0 for name in _PARTS}

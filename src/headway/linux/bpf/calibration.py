@@ -140,7 +140,7 @@ class Costs:
     nothing disturbed the first.
     """
 
-    def times(self, *, calls: float, switches: float) -> Costs:
+    def scaled(self, *, calls: float, switches: float) -> Costs:
         """Return what events cost where those of calls, faults and interrupts, and those of switches, cost more."""
         factors = dict.fromkeys(self.of, calls) | dict.fromkeys(("switch", "wake"), switches) | {"sample": 1.0}
         passing = self.passing and (self.passing[0] * calls, self.passing[1] * switches)
@@ -322,12 +322,11 @@ def middle_of(found: Sequence[Comparison]) -> Comparison:
 
     They are compared by what an event costs for each ns of its handler, which does not change with the machine's speed.
     """
-    ratios = {id(each): _ratio(each.costs) for each in found}
-    ordered = sorted(found, key=lambda each: ratios[id(each)])
+    ordered = sorted(found, key=lambda each: _ratio(each.costs))
     middle = ordered[len(ordered) // 2]
-    if not ratios[id(middle)]:  # nothing costs nothing
+    if not _ratio(middle.costs):  # nothing costs nothing
         middle = ordered[-1]
-    least, ratio, most = (ratios[id(each)] for each in (ordered[0], middle, ordered[-1]))
+    least, ratio, most = (_ratio(each.costs) for each in (ordered[0], middle, ordered[-1]))
     certainty = (least / ratio, most / ratio) if ratio else (1.0, 1.0)
     return replace(middle, costs=replace(middle.costs, certainty=certainty))
 

@@ -70,7 +70,7 @@ class CostDrift:
     @property
     def now(self) -> Costs:
         """What events cost, as of the last look."""
-        return self._costs.times(calls=self._factors["enter"], switches=self._factors["switch"])
+        return self._costs.scaled(calls=self._factors["enter"], switches=self._factors["switch"])
 
     def look(self) -> None:
         """Compare the runs since the last look with those of calibration. From now on events cost what these cost."""

@@ -56,7 +56,7 @@ class KeptCosts:
         expected = self.call * slower
         if abs(call - expected) > _DRIFT * expected or not 1 / _MOST_DRIFT <= slower <= _MOST_DRIFT:
             return None
-        now = self.costs.times(calls=slower, switches=slower)
+        now = self.costs.scaled(calls=slower, switches=slower)
         return replace(now, runs={name: slower * run for name, run in self.costs.runs.items()})
 
 

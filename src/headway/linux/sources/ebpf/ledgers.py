@@ -149,12 +149,12 @@ def with_cost_range(ledger: Ledger, range_: tuple[float, float]) -> Ledger:
         return ledger
     least, most = range_
     words = (
-        f"observing cost {least:.2f} to {most:.2f} times what was taken out, more is not known of it: RPI is off by "
-        f"up to {off:.0%}"
+        f"observing cost {least:.2f} to {most:.2f} times what was taken out, more is not known of it: RPI and its "
+        f"parts are off by up to {off:.0%} of RPI"
     )
     return replace(
         ledger,
-        precision=replace(ledger.precision, total=Quality.ESTIMATED),
+        precision=ledger.precision | Precision(Quality.ESTIMATED, kernel=Quality.ESTIMATED, poll=Quality.ESTIMATED),
         reasons={**ledger.reasons, "rpi": words},
     )
 

@@ -224,7 +224,6 @@ class BpfMeasurement:
     def _announce(self, *, last: bool) -> int:
         """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
         memory = self._programs.memory
-        self._drift.look()
         at = memory.take_snapshot(last)
         if last and self._publication is not None:
             self._publication.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.stacks import StackReader
 
 __all__ = ["PreparedPrograms"]
+
+_LOOK_SECONDS = 10.0
 
 
 class PreparedPrograms:
@@ -77,7 +80,7 @@ class PreparedPrograms:
                 {} if self._marking is None else {"marked functions": self._marking.describe(costs)}
             )
             """What a reader of the figures must know, by the names of `Ledger.reasons`."""
-            self._ids = {program.id for program in self.programs.object.programs.values() if program.wanted}
+            self._others: tuple[float, str] | None = None
             self._resources = stack.pop_all()
 
     def _discard_exercise(self, pid: int) -> None:
@@ -101,9 +104,18 @@ class PreparedPrograms:
             self._marking.attach(self.programs.object)
 
     def describe_other_programs(self) -> str:
-        """Return what a reader must know of other eBPF programs at the same events; empty: nothing."""
+        """Return what a reader must know of other eBPF programs at the same events; empty: nothing.
+
+        They are looked for every ten seconds: that takes a millisecond.
+        """
+        if self._others is None or time.monotonic() - self._others[0] >= _LOOK_SECONDS:
+            self._others = time.monotonic(), self._other_programs()
+        return self._others[1]
+
+    def _other_programs(self) -> str:
+        own = {program.id for program in self.programs.object.programs.values() if program.wanted}
         try:
-            return describe(other_programs(self.programs.library, self.attachments.tracepoints(), self._ids))
+            return describe(other_programs(self.programs.library, self.attachments.tracepoints(), own))
         except HeadwayError:  # this user may not ask
             return ""
 

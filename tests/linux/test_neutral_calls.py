@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ from tests.effort import FEW
 
 from headway.model import Ledger, Thread
 
-from .measuring import PATIENT, count_of, measure, only, rows_broken
+from .measuring import PATIENT, count_of, measure, measure_intervals, only, rows_broken
 
 pytestmark = [pytest.mark.root, pytest.mark.kernel]
 
@@ -162,6 +163,15 @@ def test_a_clock_between_checks_does_not_end_a_row(compile_c: Compile) -> None:
     assert count_of(thread, "poll.ppoll") + count_of(thread, "kernel.ppoll") == int(checks)
     # The clock before each row is none of it. All the others are, and none of the time after them is the program's own.
     assert count_of(thread, "kernel.clock_gettime") <= rows + broken
+
+
+def test_a_reading_between_checks_counts_none_of_them_twice(compile_c: Compile) -> None:
+    with TemporaryFile() as said:
+        whole, _ = measure_intervals(0.01, compile_c("polls_with_clock"), options=PATIENT, stdout=said.fileno())
+        said.seek(0)
+        _, checks = map(int, said.read().split())
+    thread = only(whole)
+    assert count_of(thread, "poll.ppoll") + count_of(thread, "kernel.ppoll") == checks
 
 
 def test_each_check_is_counted_once_where_the_thread_of_a_switch_is_known_later(compile_c: Compile) -> None:

@@ -352,7 +352,6 @@ struct thread_record {
 	__u32 waker_kind; /* OBJECT_NONE, WAKER_THREAD or WAKER_STATE: what is waking it */
 	__u32 waker; /* the thread's id, or the interrupt's state */
 	char waker_name[16];
-	__u32 checked_snapshot; /* the number of the last snapshot when its last check began or returned */
 	__u32 waker_record; /* thread record of the waker, if transitions are recorded; 0: it is not measured */
 	__u32 sampled; /* 1: a sample was taken in user code that may turn out to be polling */
 	__u64 task, started; /* the kernel's task_struct, and when that thread began */

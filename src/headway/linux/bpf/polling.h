@@ -17,6 +17,9 @@
  * A neutral call does nothing for the thread: it reads a clock, or lets time pass. It neither begins nor ends a row. In a
  * row its time is polling too, and does not count towards the longest time allowed between two checks. Nor does time in
  * which the thread did not run, or was interrupted.
+ *
+ * What a reader has read is never moved: a snapshot divides the open span before a handler charges it, and the processor
+ * forgets what was pending (snapshots.h).
  */
 #ifndef HEADWAY_POLLING_H
 #define HEADWAY_POLLING_H
@@ -50,17 +53,6 @@ GLOBAL u32 is_status_check(u32 which, u64 address)
 	if (c->if_no_time && is_zero_timeout(any_argument(c->if_no_time)))
 		return true;
 	return c->if_nonblocking && FOLLOW(file, f_flags) & OPEN_NONBLOCK;
-}
-
-/*
- * Returns whether a reader has taken a snapshot since the last check began or returned. If so, the reader has read part of
- * the time, and one occurrence, in the state that they were charged to first. These are not moved any more.
- */
-INLINE bool snapshot_since_check(struct thread_record *record)
-{
-	bool read = record->checked_snapshot != record->snapshot;
-	record->checked_snapshot = record->snapshot;
-	return read;
 }
 
 /* Returns the thread's own time since the last check. Neutral calls are not part of it. */
@@ -113,7 +105,7 @@ GLOBAL u64 confirm_pending(u32 number, u32 which)
  * Moves pending time to polling: the last check, if it is pending, and the time since. `user` is 1 + the user time charged
  * last, which moves too; 0: it stays.
  */
-GLOBAL_IN_PLAIN u64 confirm_polling(u32 number, u64 user, u32 counts, u32 read)
+GLOBAL_IN_PLAIN u64 confirm_polling(u32 number, u64 user, u32 counts)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
@@ -125,7 +117,7 @@ GLOBAL_IN_PLAIN u64 confirm_polling(u32 number, u64 user, u32 counts, u32 read)
 	if (user) {
 		move_user_span(record, number, record->last_poll_state, user - 1);
 		move_counted(number, record->user, record->last_poll_state, counts);
-		if (record->user == USER && !read) /* the occurrence of user code was not one either */
+		if (record->user == USER) /* the occurrence of user code was not one either */
 			drop_occurrences(p, record, number, USER, 1);
 	}
 	for (u32 i = 0; i < N_PENDING && i < p->n_pending; i++)
@@ -148,18 +140,17 @@ INLINE u32 neutral_call(struct pt_regs *regs)
  * ordinary call (kernel.NAME). It is polling at once only if the row is known to poll (REPEATED) and the call is neutral
  * whatever it returns. In all other cases its return value decides, and end_neutral moves the time then.
  */
-INLINE u64 begin_neutral(
-	struct processor *p, struct thread_record *record, u32 number, u32 which, u64 user, bool read, u64 now)
+INLINE u64 begin_neutral(struct processor *p, struct thread_record *record, u32 number, u32 which, u64 user, u64 now)
 {
 	record->current_check = NEUTRAL + which;
 	record->current_poll_state = 0;
 	record->neutral_since = now;
 	if (record->polling == REPEATED) {
-		confirm_polling(number, user, COUNTS_SPAN, read);
+		confirm_polling(number, user, COUNTS_SPAN);
 		return settings.neutrals[MASKED(which, N_NEUTRAL)].any ? record->last_poll_state : 0;
 	}
 	if (user)
-		keep_pending(p, record->user, user - 1, record->user == USER && !read, 0);
+		keep_pending(p, record->user, user - 1, record->user == USER, 0);
 	return 0;
 }
 
@@ -187,7 +178,6 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	u64 about = check && c->about ? any_argument(c->about) : 0, last = record->last_poll_state;
 	bool again = last >= base && last < base + N_FILES && record->about == about;
 	u64 user = p->state == record->user ? 1 + p->span : 0; /* differs after a fault whose end a debugger prevented */
-	bool read = snapshot_since_check(record);
 	u64 file = 0;
 	if (check && c->about_file && (!again || c->if_nonblocking)) {
 		file = own_file(about);
@@ -198,9 +188,9 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		bool soon = !c->gap || time_since_check(record, now) <= c->gap;
 		u32 neutral = last && soon ? neutral_call(regs) : 0;
 		if (neutral)
-			return begin_neutral(p, record, number, neutral - 1, user, read, now);
+			return begin_neutral(p, record, number, neutral - 1, user, now);
 		if (record->polling == REPEATED && soon)
-			confirm_polling(number, user, COUNTS_SPAN, read);
+			confirm_polling(number, user, COUNTS_SPAN);
 		end_row(p, record);
 		return 0;
 	}
@@ -215,12 +205,12 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		return 0;
 	}
 	if (again || record->polling) {
-		confirm_polling(number, user, COUNTS_SPAN, read);
+		confirm_polling(number, user, COUNTS_SPAN);
 		if (again)
 			record->polling = REPEATED;
 		return state;
 	}
-	p->pending_user = read ? 0 : user;
+	p->pending_user = user;
 	keep_counts_of_user_span();
 	return 0;
 }
@@ -234,7 +224,6 @@ INLINE void defer_check(struct thread_record *record, u32 check)
 {
 	record->current_check = check;
 	record->current_poll_state = 0;
-	snapshot_since_check(record);
 }
 
 /* Returns whether a call returned one of these errors, or 0 if `zero` is set. */
@@ -257,7 +246,6 @@ u64 end_check(u32 number, u64 now, s64 result)
 	const volatile struct check *c = &settings.checks[which];
 	u32 call = KERNEL_CALL + (c->call & (N_CALLS - 1));
 	bool ready = !is_one_of(result, c->zero, c->errors);
-	bool read = snapshot_since_check(record);
 	record->current_check = 0;
 	if (!ready && !record->current_poll_state) {
 		u64 about = c->about ? any_argument(c->about) : 0;
@@ -271,7 +259,7 @@ u64 end_check(u32 number, u64 now, s64 result)
 	}
 	if (ready) {
 		if (state == record->current_poll_state) {
-			move_time(number, state, call, p->span, !read);
+			move_time(number, state, call, p->span, 1);
 			move_counted(number, state, call, COUNTS_SPAN);
 		}
 		end_row(p, record);
@@ -282,11 +270,11 @@ u64 end_check(u32 number, u64 now, s64 result)
 			record->polling = OTHERS;
 	} else if (record->last_poll_state) { /* the row's second object is not ready either */
 		u64 span = p->span;
-		confirm_polling(number, p->pending_user, COUNTS_PENDING_USER, false);
-		move_time(number, call, record->current_poll_state, span, !read);
+		confirm_polling(number, p->pending_user, COUNTS_PENDING_USER);
+		move_time(number, call, record->current_poll_state, span, 1);
 		move_counted(number, call, record->current_poll_state, COUNTS_SPAN);
 		record->polling = OTHERS;
-	} else if (!read)
+	} else
 		keep_pending(p, call, p->span, 1, 1);
 	record->last_poll_state = record->current_poll_state;
 	record->asked_at = now;
@@ -305,13 +293,12 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 	const volatile struct neutral *n = &settings.neutrals[MASKED(record->current_check - NEUTRAL, N_NEUTRAL)];
 	u32 call = KERNEL_CALL + (n->call & (N_CALLS - 1)), state = p->state, last = record->last_poll_state;
 	u64 time = now - record->neutral_since;
-	bool read = snapshot_since_check(record);
 	record->current_check = 0;
 	if (!last)
 		return 0;
 	if ((!n->any && !is_one_of(result, n->zero, n->errors)) || (n->at_most && time > n->at_most)) {
 		if (state == last) {
-			move_time(number, state, call, p->span, !read);
+			move_time(number, state, call, p->span, 1);
 			move_counted(number, state, call, COUNTS_SPAN);
 		}
 		end_row(p, record);
@@ -319,14 +306,13 @@ u64 end_neutral(u32 number, u64 now, s64 result)
 	}
 	record->outside_gap += time;
 	if (state == last) { /* the state counts fruitless checks only, not neutral calls */
-		if (!read)
-			drop_occurrences(p, record, number, state, 1);
+		drop_occurrences(p, record, number, state, 1);
 	} else if (state == call) {
 		/* If the thread was off the processor during the call, the time before that stays kernel time, and is counted. */
 		bool whole = p->switched <= record->neutral_since;
-		keep_pending(p, call, p->span, whole && !read, 0);
+		keep_pending(p, call, p->span, whole, 0);
 		if (record->polling == REPEATED)
-			confirm_polling(number, 0, COUNTS_SPAN, read);
+			confirm_polling(number, 0, COUNTS_SPAN);
 	}
 	return 0;
 }

@@ -18,8 +18,8 @@ FLOORS = (
     {"exhaustion", "extras", "files"},
     {"other_root"},
     {"binary", "buffers", "model", "regions", "riscv"},
-    {"advice", "asyncio", "demo"},
-    {"linux.conditions", "linux.levels"},
+    {"advice", "asyncio", "conditions", "demo"},
+    {"linux.levels"},
     {
         "linux.landlock",
         "linux.list_layout",

@@ -7,13 +7,13 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from headway.commands.doctor import BELIEVED, DOUBTED, NOTHING_TO_VERIFY, command
-from headway.linux.doctor import verifying
-from headway.linux.doctor.verifying import FigureVerdict, LoopRun, Verification, judge
 from headway.linux.perf import counters
 from headway.linux.perf.counters import CounterSet
+from headway.model.verification import FigureVerdict, LoopRun, Verification, judge
+from headway.session import verifying
 from headway.views.verification import render
 
-from ..linux.test_verifying import GOOD
+from ..session.test_verifying import GOOD
 
 pytestmark = pytest.mark.unit
 

@@ -19,7 +19,7 @@ from headway.views.listing import LINES, Listing
 from .parameters import Ids, Percentage, ProcessorList, WhenCondition, all_ids
 
 if TYPE_CHECKING:
-    from headway.linux.conditions import Condition
+    from headway.conditions import Condition
     from headway.views.console import Console
 
 __all__ = [

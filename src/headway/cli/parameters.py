@@ -11,7 +11,7 @@ from headway.errors import HeadwayError
 from headway.linux.options import MAX_IDS
 
 if TYPE_CHECKING:  # what a type of parameters needs is loaded where one is given
-    from headway.linux.conditions import Condition
+    from headway.conditions import Condition
 
 __all__ = [
     "BufferSize",
@@ -159,8 +159,8 @@ class WhenCondition(click.ParamType["Condition"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
         """Text to condition."""
+        from headway.conditions import Condition, parse_condition
         from headway.linux.bpf.states import NAMES
-        from headway.linux.conditions import Condition, parse_condition
 
         if isinstance(value, Condition):
             return value

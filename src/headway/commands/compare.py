@@ -18,7 +18,7 @@ from headway.comparison.differences import MOST, fewest
 from headway.comparison.figures import NAMES
 from headway.comparison.turns import Order, Turn
 from headway.comparison.verdicts import confidence_for, verdicts
-from headway.linux.conditions import ChangeCondition, parse_change
+from headway.conditions import ChangeCondition, parse_change
 from headway.linux.options import Selection
 from headway.linux.sources.source import LinuxSource
 from headway.session.rounds import LETTERS, RoundPlan, Rounds

@@ -83,8 +83,9 @@ def _look(every_shape: bool) -> list[Capability]:
 
 def _verify(*, as_json: bool, seconds: float = 1.0) -> int:
     """Verify EPI and MPI and print the result. Return the exit status."""
-    from headway.linux.doctor.verifying import FigureVerdict, verify
     from headway.linux.perf.counters import default_set
+    from headway.model.verification import FigureVerdict
+    from headway.session.verifying import verify
     from headway.views import verification
 
     counters = default_set()

@@ -21,7 +21,7 @@ from headway.linux.sources.choose import may_use_bpf
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headway.linux.conditions import Condition
+    from headway.conditions import Condition
     from headway.linux.options import MeasureOptions
     from headway.model import Ledger
     from headway.recording.writer import RecordingWriter

@@ -27,7 +27,7 @@ from headway.views.metrics.otlp import PushExporter, interval_seconds
 from headway.views.metrics.totals import By, Totals
 
 if TYPE_CHECKING:
-    from headway.linux.conditions import Condition
+    from headway.conditions import Condition
 
 __all__ = ["command"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from headway.linux.conditions import belongs
+from headway.conditions import belongs
 from headway.model import EXACT, Indices, Kind, Ledger, Quality, Thread, add_states, indices_of, kind_of
 
 __all__ = ["INDICES", "KINDS", "NAMES", "CommandRun", "run_of"]

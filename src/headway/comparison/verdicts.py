@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.linux.conditions import Change, ChangeCondition
+from headway.conditions import Change, ChangeCondition
 
 from .compared import ComparedFigure, ComparedRuns, figure_of
 from .differences import Difference

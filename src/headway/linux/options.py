@@ -9,7 +9,7 @@ from headway.dataclass import dataclass
 from headway.linux.levels import Level
 
 if TYPE_CHECKING:
-    from headway.linux.conditions import Condition
+    from headway.conditions import Condition
 
 __all__ = ["MAX_IDS", "STATE_NAME", "MarkedFunctions", "MeasureOptions", "Selection"]
 

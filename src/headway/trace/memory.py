@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from headway.binary.elf import ElfFile
 from headway.binary.kallsyms import KernelSymbols
+from headway.binary.module import Module
 from headway.errors import HeadwayError
-from headway.linux.symbols.modules import Module
 
 __all__ = ["Files", "Part", "ProcessMemory"]
 

@@ -10,8 +10,8 @@ from headway.comparison.differences import Difference
 from headway.comparison.figures import CommandRun
 from headway.comparison.turns import Order
 from headway.comparison.verdicts import Verdict
+from headway.conditions import Change
 from headway.dataclass import dataclass
-from headway.linux.conditions import Change
 from headway.model import Quality
 from headway.text import valid
 

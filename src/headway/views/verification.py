@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from headway.linux.doctor.verifying import LOOPS, FigureVerdict, LoopRun, Verification
+from headway.model.verification import LOOPS, FigureVerdict, LoopRun, Verification
 
 __all__ = ["SCHEMA", "answers", "document", "render"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from headway.binary.module import Module
 from headway.errors import HeadwayError
 from headway.linux.procfs.living import with_memory
 
-from .modules import Module, Space
+from .modules import Space
 
 __all__ = ["UserCode"]
 

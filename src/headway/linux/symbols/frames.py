@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from headway.binary.kallsyms import KernelSymbols
+from headway.binary.module import Module
 from headway.binary.perf_map import PerfMap, read
 from headway.linux.procfs.ids import ids_in
 from headway.linux.procfs.living import with_memory
 from headway.linux.procfs.status import status
 from headway.model import Frame
 
-from .modules import Module, Modules, Space
+from .modules import Modules, Space
 
 __all__ = ["Stacks"]
 

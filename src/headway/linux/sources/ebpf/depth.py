@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.linux.conditions import Condition, Scope
+from headway.conditions import Condition, Scope
 
 __all__ = ["HOLD_NS", "DepthPolicy", "Target", "ThreadTimes"]
 

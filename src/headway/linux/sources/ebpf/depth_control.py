@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from headway.conditions import Condition
 from headway.linux.bpf._memory import BpfMaps, Cells
 from headway.linux.bpf.attaching import Attachments
 from headway.linux.bpf.layout import DEPTHS
-from headway.linux.conditions import Condition
 from headway.linux.levels import Level
 from headway.linux.procfs.cgroups import read_origin
 from headway.model import Thread

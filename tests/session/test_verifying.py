@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux.doctor import verifying
-from headway.linux.doctor.verifying import FigureVerdict, LoopRun, Verification, judge, neighbours_of, run_of, verify
 from headway.linux.options import Selection
 from headway.model import Cell, Counted, Ledger, Precision, Quality, Thread, Window
+from headway.model.verification import FigureVerdict, LoopRun, Verification, judge, run_of
+from headway.session import verifying
 from headway.session.measure import observe
+from headway.session.verifying import neighbours_of, verify
 
 GOOD = (
     LoopRun("compute", 0, "cycles", 980, 5, 15, 1000, {}, {}),

@@ -1,28 +1,24 @@
-"""Verification of the counters: measure loops whose cycles are known, and judge whether the figures show them.
+"""Whether EPI and MPI can be believed: the figures of loops whose cycles are known, and what they show.
 
 An arithmetic loop in registers makes progress in nearly every cycle. A pointer chase through a buffer larger than the
 last cache waits for memory nearly all the time. A neighbour that chases pointers on a processor nearby, which shares
 caches and perhaps the core, takes time from the arithmetic loop but does not change what one step of it needs. So the
-figures of four runs show whether EPI and MPI can be believed on this machine. The loops are those of the demo program.
+figures of four runs show whether EPI and MPI can be believed on this machine.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from pathlib import Path
 
-from headway import demo
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
-from headway.linux.procfs.processors import parse_list
-from headway.model import Kind, Ledger, Quality, Thread, kind_of
 
-__all__ = ["LOOPS", "FigureVerdict", "Finding", "LoopRun", "Verification", "judge", "run_of", "verify"]
+from .kinds import Kind, kind_of
+from .ledger import Ledger, Thread
+from .quality import Quality
+
+__all__ = ["LOOPS", "FigureVerdict", "Finding", "LoopRun", "Verification", "judge", "run_of"]
 
 LOOPS = {"compute": "arithmetic loop", "memory": "pointer chase"}
 """The measured threads of the demo program, and their names for people."""
@@ -34,8 +30,6 @@ MIN_CHASED = 0.50
 """The smallest part of the pointer chase's own code that must wait for memory."""
 MAX_CHANGE = 0.10
 """The largest relative change that a neighbour may cause in the arithmetic loop's progress per instruction."""
-MAX_NEIGHBOURS = 4
-_PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
 
 
 class FigureVerdict(Enum):
@@ -118,41 +112,6 @@ class Verification:
         return FigureVerdict.YES if kept and None not in kept else FigureVerdict.UNKNOWN
 
 
-def verify(measure: Callable[[Sequence[str]], Ledger], seconds: float = 1.0) -> Verification:
-    """Run the loops, each alone and beside neighbours, and judge the figures.
-
-    ``measure`` measures a command from its beginning to its end with the default counters. ``seconds`` is the duration
-    of each of the four runs. Raises HeadwayError if a loop cannot be run or measured.
-    """
-    allowed = sorted(os.sched_getaffinity(0))
-    home, beside = allowed[0], neighbours_of(allowed[0], allowed)
-    runs: list[LoopRun] = []
-    reasons: dict[str, str] = {}
-    for others in ((), beside):
-        with _noise(others, seconds):
-            for loop in LOOPS:
-                ledger = measure(_command(home, loop, seconds))
-                runs.append(run_of(ledger, loop, len(others)))
-                reasons.update({name: why for name, why in ledger.reasons.items() if name in ("epi", "mpi")})
-    return Verification(tuple(runs), tuple(judge(runs)), reasons)
-
-
-def neighbours_of(cpu: int, allowed: Sequence[int], folder: Path = Path("/sys/devices/system/cpu")) -> tuple[int, ...]:
-    """Return processors for neighbours: first of the same core, then those that share a cache, then others.
-
-    If there is only one processor, the neighbour takes turns with the measured loop on it.
-    """
-    near: list[int] = []
-    caches = sorted((folder / f"cpu{cpu}/cache").glob("index*/shared_cpu_list"))
-    for path in (folder / f"cpu{cpu}/topology/thread_siblings_list", *caches):
-        try:
-            near += parse_list(path.read_text())
-        except (OSError, HeadwayError):
-            continue
-    order = dict.fromkeys([*near, *allowed])
-    return tuple(other for other in order if other in allowed and other != cpu)[:MAX_NEIGHBOURS] or (cpu,)
-
-
 def run_of(ledger: Ledger, loop: str, neighbours: int) -> LoopRun:
     """Return the figures of a loop's own code from a ledger. Raises HeadwayError if the loop did not run."""
     threads = [thread for thread in ledger.threads if thread.name == loop]
@@ -223,26 +182,3 @@ def _same(alone: LoopRun, noisy: LoopRun) -> Finding:
     change = other / one - 1
     unit = "cycles" if alone.unit == "cycles" else alone.unit
     return Finding("epi", expected, f"{one:.3f} and {other:.3f} {unit} ({change:+.1%})", abs(change) <= MAX_CHANGE)
-
-
-def _command(cpu: int, loop: str, seconds: float) -> list[str]:
-    """Return the command that runs a loop on one processor."""
-    program = str(demo.program())
-    return [sys.executable, "-I", "-S", "-c", _PINNED, str(cpu), program, "--only", loop, "--seconds", f"{seconds:g}"]
-
-
-@contextmanager
-def _noise(cpus: Sequence[int], seconds: float) -> Iterator[None]:
-    """Run a pointer chase on each of these processors meanwhile. The chases end by themselves if headway is killed."""
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for cpu in cpus:
-            words = _command(cpu, "memory", min(3600.0, 20 * seconds + 60))
-            quiet = subprocess.DEVNULL
-            running.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet))
-        yield
-    finally:
-        for process in running:
-            process.kill()
-        for process in running:
-            process.wait()

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.errors import HeadwayError
-from headway.linux.bpf.states import NAMES
-from headway.linux.conditions import (
+from headway.conditions import (
     GROUPS,
     Change,
     ChangeCondition,
@@ -19,6 +17,8 @@ from headway.linux.conditions import (
     parse_change,
     parse_condition,
 )
+from headway.errors import HeadwayError
+from headway.linux.bpf.states import NAMES
 from headway.model import kind_of
 
 STATES = frozenset(NAMES)
@@ -33,6 +33,8 @@ conditions = st.builds(
 times = st.dictionaries(
     st.sampled_from(["user", "ready", "wait.futex", "wait.read", "kernel.read", "irq"]), st.integers(0, 10**12)
 )
+
+pytestmark = pytest.mark.unit
 
 
 def read(text: str) -> Condition:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from tests.compiling import script
 from tests.effort import exhaustive
 
 import headway
-from headway.commands import _COMMANDS
+from headway.commands import group
 from headway.extras import EXTRAS, MissingExtraError, explained, install_line, missing, need
 
 pytestmark = pytest.mark.end_to_end
@@ -34,6 +35,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOR_DEVELOPERS = {"docs", "test", "test-all"}
 """Extras that no command needs."""
 
+COMMANDS = group.list_commands(click.Context(group))
 EXAMPLES = ROOT / "examples"
 BASE = {
     "stat": ["-v", "--", "true"],
@@ -295,7 +297,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_every_command_is_tested() -> None:
-    assert {*BASE} | {*WITH_EXTRA} == {*_COMMANDS}
+    assert {*BASE} | {*WITH_EXTRA} == {*COMMANDS}
     assert not {*BASE} & {*WITH_EXTRA}
 
 
@@ -358,7 +360,7 @@ def test_help_needs_no_extra(beyond_base: str) -> None:
     done = python(beyond_base, "every_help")
     assert (done.returncode, done.stderr) == (0, "")
     first, *helps = done.stdout.split("\f")
-    for name, text in zip(_COMMANDS, helps, strict=True):
+    for name, text in zip(COMMANDS, helps, strict=True):
         assert re.search(rf"^  {name} ", first, re.MULTILINE)
         assert text.startswith(f"Usage: headway {name}")
 

@@ -6,7 +6,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import click
@@ -35,9 +35,6 @@ _COMMANDS = {
     "serve": "what is measured now, for Prometheus, OpenTelemetry and a browser",
     "doctor": "what can be measured here, what cannot, why, and what would change it",
     "demo": "a small program with known behaviour, measured and explained",
-    "machine": "run a program on the reference machine, exact to the cycle; list its own programs",
-    "rtl": "the machine's progress unit as hardware, in Verilog",
-    "trace": "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     "mcp": "questions of other programs about recordings and saved documents (Model Context Protocol)",
     "schema": "the JSON Schema of what a command writes as JSON",
 }
@@ -56,24 +53,40 @@ def _ended_by_an_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_GROUP = "headway.commands"
+"""The entry points of commands that other distributions add: by name, the module that has it as ``command``, and what
+it is in a few words."""
+
+
+def _added() -> Mapping[str, tuple[str, str]]:
+    """Return the commands that other distributions add. It takes 10 ms and more: it looks at all that is installed."""
+    from importlib.metadata import entry_points
+
+    found = sorted(entry_points(group=_GROUP))
+    return {name: command for added in found for name, command in added.load().items() if name not in _COMMANDS}
+
+
 class _Group(click.Group):
     """A group that loads a subcommand when it is used, so that starting stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return [*_COMMANDS, *_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
         with _ended_by_an_interrupt():
-            module = importlib.import_module(f"headway.commands.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        command.short_help = _COMMANDS[cmd_name]
+            if cmd_name in _COMMANDS:
+                where, what = f"headway.commands.{cmd_name.replace('-', '_')}", _COMMANDS[cmd_name]
+            elif (found := _added().get(cmd_name)) is not None:
+                where, what = found
+            else:
+                return None
+            command: click.Command = importlib.import_module(where).command
+        command.short_help = what
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([*_COMMANDS.items(), *((name, what) for name, (_, what) in _added().items())])
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from headway.model import KNOWN_LOSSES, Indices, Kind, Ledger, Quality, kind_of
+from headway.model import Indices, Kind, Ledger, Quality, kind_of, loss_of
 from headway.text import json_text, valid
 
 __all__ = [
@@ -98,9 +98,10 @@ def of_ledger(ledger: Ledger) -> dict[str, Any]:
         "window": figure(ledger.window.duration, ledger.time_unit, Quality.EXACT, ledger.source),
         "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
         "losses": [
-            {"name": valid(name), "number": number, "what": KNOWN_LOSSES[name].what if name in KNOWN_LOSSES else None}
+            {"name": valid(name), "number": number, "what": loss.what if loss is not None else None}
             for name, number in ledger.losses.items()
             if number
+            for loss in (loss_of(name),)
         ],
     }
 

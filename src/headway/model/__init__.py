@@ -56,7 +56,7 @@ from .indices import (
 from .kernel_clock import KernelClock
 from .kinds import KINDS, Kind, kind_of
 from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
-from .losses import KNOWN_LOSSES, Loss
+from .losses import KNOWN_LOSSES, Loss, every_loss, loss_of
 from .origin import Origin, origin_of, parse_path
 from .quality import Quality
 from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
@@ -163,6 +163,7 @@ __all__ = [
     "count_of_durations",
     "divide",
     "divide_by_mode",
+    "every_loss",
     "fitted",
     "function_of",
     "grouped",
@@ -177,6 +178,7 @@ __all__ = [
     "limit_of",
     "list_causes",
     "listed",
+    "loss_of",
     "matches",
     "merge",
     "merged_by_name",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from headway.dataclass import dataclass
 
-__all__ = ["KNOWN_LOSSES", "Loss"]
+__all__ = ["KNOWN_LOSSES", "Loss", "every_loss", "loss_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +167,22 @@ _LOSSES = (
     Loss("samples_outside_the_window", "samples from outside the window, or of a command before it was executed"),
     Loss("samples_without_their_state", "samples whose state is not known"),
     Loss("ns_without_a_stack", "time off the processor whose stack is not known", unit="ns"),
-    Loss(
-        "threads_unplaced",
-        "threads of the machine's program that had no room, or that two harts ran at once: their time is no thread's",
-    ),
-    Loss("wakes_of_running_threads", "wake-ups that the machine's program announced for a thread that was running"),
-    Loss("interrupts_merged", "interrupts of the machine that came while the same one was pending"),
-    Loss("uart_overruns", "bytes that the machine's UART received while its buffer was full"),
-    Loss("profile_records", "records of the machine's profile that came when the buffer was full"),
-    Loss("trace_groups", "groups of trace packets that the trace unit's FIFO had no room for"),
 )
 KNOWN_LOSSES: Mapping[str, Loss] = {loss.name: loss for loss in _LOSSES}
-"""Every loss that headway counts, by name."""
+"""Every loss that headway itself counts, by name."""
+_GROUP = "headway.losses"
+"""The entry points of losses that other distributions count: of each a sequence of `Loss`."""
+
+
+@cache
+def every_loss() -> Mapping[str, Loss]:
+    """Return all known losses by name, with those of other distributions. It looks at all that is installed."""
+    from importlib.metadata import entry_points
+
+    added = (loss for found in entry_points(group=_GROUP) for loss in found.load())
+    return {**KNOWN_LOSSES, **{loss.name: loss for loss in added}}
+
+
+def loss_of(name: str) -> Loss | None:
+    """Return the loss of a name; None: it is not known here."""
+    return KNOWN_LOSSES.get(name) or every_loss().get(name)

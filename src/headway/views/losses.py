@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway.model import KNOWN_LOSSES
+from headway.model import loss_of
 
 from .figures import with_unit
 
@@ -24,12 +24,13 @@ def named_losses(losses: Mapping[str, int]) -> str:
 
 def explained_losses(losses: Mapping[str, int]) -> list[str]:
     """Return a line for each loss that occurred, with what it counts."""
-    return [f"{name}: {KNOWN_LOSSES[name].what}" for name, amount in losses.items() if amount and name in KNOWN_LOSSES]
+    found = ((name, loss_of(name)) for name, amount in losses.items() if amount)
+    return [f"{name}: {loss.what}" for name, loss in found if loss is not None]
 
 
 def is_time(name: str) -> bool:
     """Return whether the loss is a time in ns. For an unknown name, the word ``ns`` in it decides."""
-    loss = KNOWN_LOSSES.get(name)
+    loss = loss_of(name)
     return loss.unit == "ns" if loss is not None else "ns" in name.split("_")
 
 

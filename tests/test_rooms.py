@@ -36,9 +36,10 @@ FLOORS = (
     },
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
-    {"comparison", "processors", "recording", "trace"},
-    {"machine", "replay", "session"},
-    {"rtl", "views"},
+    {"comparison", "processors", "recording"},
+    {"replay", "session", "trace"},
+    {"machine", "views"},
+    {"rtl"},
     {"cli", "mcp", "serving", "testing"},
     {"commands"},
     {"__init__", "__main__"},
@@ -133,6 +134,32 @@ def test_a_room_uses_only_what_is_below_it(imports: Mapping[str, Set[str]]) -> N
         if _room(module) != _room(used) and used != "linux" and _floor(_room(used)) >= _floor(_room(module))
     ]
     assert upwards == []
+
+
+HOUSES = {
+    "trace": ("trace", "riscv", "commands.trace"),
+    "machine": ("machine", "rtl", "commands.machine", "commands.rtl", "cli.gdb", "cli.machine_pages"),
+}
+"""Instruction traces and the reference machine are houses of their own. What measures, records and shows imports neither,
+and finds their commands, readers and programs by entry points. Traces do not import the machine."""
+
+
+def _house(module: str) -> str:
+    return next(
+        (house for house, rooms in HOUSES.items() for room in rooms if f"{module}.".startswith(f"{room}.")), "headway"
+    )
+
+
+def test_no_house_is_built_on_one_above_it(imports: Mapping[str, Set[str]]) -> None:
+    below = {"headway": {"headway"}, "trace": {"headway", "trace"}, "machine": {"headway", "trace", "machine"}}
+    wrong = [
+        f"{module} imports {used}"
+        for module, others in imports.items()
+        if module != "__init__"  # it names the machine for scripts, and imports it only when it is used
+        for used in others
+        if _house(used) not in below[_house(module)]
+    ]
+    assert wrong == []
 
 
 def _circles(uses: Mapping[str, Set[str]]) -> list[tuple[str, ...]]:

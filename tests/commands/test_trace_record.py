@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from headway.cli import trace_recording
 from headway.commands.trace import command
 from headway.linux.perf.trace_units import trace_unit
+from headway.trace import perf
 
 pytestmark = pytest.mark.unit
 
 
 def test_perf_is_asked_for_switches_and_for_user_code_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = trace_recording.perf_command("intel_pt", "x.data", ["ls", "-l"])
+    found = perf.perf_command("intel_pt", "x.data", ["ls", "-l"])
     assert found == ["perf", "record", "-o", "x.data", "-e", "intel_pt//u", "--switch-events", "--", "ls", "-l"]
-    monkeypatch.setattr(trace_recording, "KCORE", str(tmp_path / "none"))
-    found = trace_recording.perf_command("cs_etm", "x", [], pids=[1, 2], kernel=True, size="64M", everything=True)
+    monkeypatch.setattr(perf, "KCORE", str(tmp_path / "none"))
+    found = perf.perf_command("cs_etm", "x", [], pids=[1, 2], kernel=True, size="64M", everything=True)
     assert found[5:] == ["cs_etm//", "--switch-events", "-m", ",64M", "-a", "-p", "1,2"]
-    monkeypatch.setattr(trace_recording, "KCORE", "/dev/null")
-    found = trace_recording.perf_command("intel_pt", "x", ["ls"], kernel=True)
+    monkeypatch.setattr(perf, "KCORE", "/dev/null")
+    found = perf.perf_command("intel_pt", "x", ["ls"], kernel=True)
     assert found[5:] == ["intel_pt//", "--switch-events", "--kcore", "--", "ls"]
-    assert "--kcore" not in trace_recording.perf_command("intel_pt", "x", ["ls"])
+    assert "--kcore" not in perf.perf_command("intel_pt", "x", ["ls"])
 
 
 @pytest.mark.skipif(trace_unit() is not None, reason="this machine has a trace unit")
@@ -35,17 +35,17 @@ def test_without_a_trace_unit_one_sentence_says_why() -> None:
 
 def test_perf_gets_what_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
-    perf = tmp_path / "perf"
-    perf.write_text("#!/bin/sh\n")
-    perf.chmod(0o755)
+    program = tmp_path / "perf"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(trace_recording, "trace_unit", lambda: "intel_pt")
+    monkeypatch.setattr(perf, "trace_unit", lambda: "intel_pt")
     monkeypatch.setattr(os, "execv", lambda path, argv: called.append((path, argv)))
     assert CliRunner().invoke(command, ["record", "-m", "8M", "--", "true", "-x"]).exit_code == 0
     ((path, argv),) = called
-    assert path == str(perf)
+    assert path == str(program)
     assert argv[-3:] == ["--", "true", "-x"]
-    perf.unlink()
+    program.unlink()
     result = CliRunner().invoke(command, ["record", "--", "true"])
     assert "perf, which is not installed" in str(result.exception)
 

@@ -13,7 +13,7 @@ from headway.cli.options import format_option
 from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.cli.spinning_note import say_spinning
-from headway.cli.traced_instants import Executed, open_traced
+from headway.cli.traces import open_beside
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.views.figures import with_unit
@@ -21,6 +21,7 @@ from headway.views.printable import clean
 from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
+    from headway.model.executed import Executed
     from headway.recording.queries.instant import Doing, Instant
 
 __all__ = ["command"]
@@ -83,7 +84,7 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
     many = len(catalogue.runs) > 1
     if traced is not None and many:
         raise HeadwayError("--trace is of one run: name one recording")
-    beside = open_traced(catalogue.runs[0], traced, images) if traced is not None else None
+    beside = open_beside(catalogue.runs[0], traced, images) if traced is not None else None
     found: list[Instant] = []
     missing = []
     looked = 0

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from headway.cli import captures, etrace_traces, host_traces, machine_traces, trace_recording
 from headway.cli.options import format_option
 from headway.cli.output import binary_output, check_apart
 from headway.cli.parameters import WholeNumber
+from headway.cli.progress_bar import progress_bar
+from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
+from headway.trace import perf
+from headway.trace.reader import Answer, Option, OptionError, ProfileReader, TraceKind, TraceReader
+from headway.trace.readers import kind_of
 from headway.trace.selection import Wanted
+from headway.trace.selection_note import lines_or_note, rows_or_note
+from headway.views.rows import print_lines, print_rows
 
 if TYPE_CHECKING:
     from headway.trace.edges import Tracks
@@ -24,6 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _TICKS = "a unit of time is a tick of the machine's clock; of a capture, a thousandth of a tick"
+
+
+_ONLY = {
+    Option.ASSUME: "--assume is for captures of a trace port",
+    Option.STALLS: "--stalls is for traces of the machine (.hwt)",
+    Option.WINDOWS: "--windows is for traces of the machine's own format (.hwt): E-Trace and others have no profile",
+    Option.THREAD_STREAMS: "--thread is for perf.data here: headway trace decode and at take it for every trace",
+}
+"""The sentence where an option does not fit the kind of a trace."""
 
 
 @click.group("trace")
@@ -94,16 +109,50 @@ _assume = click.option(
 )
 
 
-def _assumes_nothing(assumes: bool) -> None:
-    """Refuse ``--assume`` for what is no capture."""
-    if assumes:
-        raise click.UsageError("--assume is for captures of a trace port")
+def _kind(path: str, *wanted: tuple[object, Option]) -> TraceKind:
+    """Return the kind of a trace. Raises UsageError if an option that was given, the first of a pair, is not for it."""
+    kind = kind_of(path)
+    for given, option in wanted:
+        if given and option not in kind.takes:
+            raise click.UsageError(_ONLY[option])
+    return kind
 
 
-def _no_threads(threads: tuple[int, ...]) -> None:
-    """Refuse the choice of threads where streams are not those of threads."""
-    if threads:
-        raise click.UsageError("--thread is for perf.data here: headway trace decode and at take it for every trace")
+def _opened(kind: TraceKind, path: str, images: tuple[str, ...], *, assumes: bool = False) -> TraceReader:
+    reader = kind.open(path, images, assumes=assumes)
+    for remark in reader.remarks:
+        say(remark)
+    return reader
+
+
+def _print(answer: Answer, style: str, path: str = "", wanted: Wanted | None = None) -> None:
+    """Print the rows, then what there is if none has an instruction of what was wanted, then what was left out."""
+    note = answer.there if wanted is not None else None
+    if style == "csv" and answer.lines is not None:
+        lines = answer.lines
+        if note is not None and wanted is not None:
+            lines = lines_or_note(lines, path, wanted, note, say)
+        print_lines(answer.columns, lines)
+    else:
+        rows = answer.rows
+        if note is not None and wanted is not None:
+            rows = rows_or_note(rows, path, wanted, note, say)
+        print_rows(answer.titles or answer.columns if style == "table" else answer.columns, rows, style)
+    for left_out in answer.left_out():
+        say(left_out)
+
+
+def _answered(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the function with mistakes in options as click shows them."""
+
+    @wraps(function)
+    def answered(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except OptionError as error:
+            raise click.UsageError(str(error)) from None
+
+    return answered
 
 
 @command.command("decode", short_help="every instruction, with its cycle")
@@ -115,6 +164,7 @@ def _no_threads(threads: tuple[int, ...]) -> None:
 @click.option("--from", "begin", type=WholeNumber(), metavar="T", help="Begin at this time.")
 @click.option("--to", "end", type=WholeNumber(), metavar="T", help="End before this time.")
 @_assume
+@_answered
 def _decode(
     path: str,
     images: tuple[str, ...],
@@ -148,28 +198,16 @@ def _decode(
     if begin is not None and end is not None and begin >= end:
         raise click.UsageError("--from is not before --to: there is nothing in between")
     wanted = Wanted(ids, threads, begin, end, disassemble)
-    if etrace_traces.answers(path):
-        _assumes_nothing(assumes)
-        etrace_traces.decode(path, images, wanted, style, stalls=stalls)
-        return
-    hosts = host_traces.answers(path)
-    if not hosts and machine_traces.answers(path):
-        _assumes_nothing(assumes)
-        machine_traces.decode(path, images, wanted, style, stalls=stalls)
-        return
-    if stalls:
-        raise click.UsageError("--stalls is for traces of the machine (.hwt)")
-    if hosts:
-        _assumes_nothing(assumes)
-        host_traces.decode(path, images, wanted, style)
-        return
-    captures.decode(path, images, wanted, style, assumes=assumes)
+    kind = _kind(path, (assumes, Option.ASSUME), (stalls, Option.STALLS))
+    reader = _opened(kind, path, images, assumes=assumes)
+    _print(reader.instructions(wanted, stalls=stalls), style, path, wanted)
 
 
 @command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
 @click.option("--windows", is_flag=True, help="Of a trace of the machine: show every window of its profile.")
 @_assume
+@_answered
 def _stats(
     path: str,
     images: tuple[str, ...],
@@ -187,32 +225,16 @@ def _stats(
 
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
-    if etrace_traces.answers(path):
-        _assumes_nothing(assumes)
-        _no_threads(threads)
-        if windows:
-            raise click.UsageError("--windows is for traces of the machine's own format: E-Trace has no profile")
-        etrace_traces.stats(path, images, ids, style)
-        return
-    if host_traces.answers(path):
-        _assumes_nothing(assumes)
-        if windows:
-            raise click.UsageError("--windows is for traces of the machine (.hwt)")
-        host_traces.stats(path, images, (*ids, *threads), style)
-        return
-    _no_threads(threads)
-    if machine_traces.answers(path):
-        _assumes_nothing(assumes)
-        (machine_traces.windows if windows else machine_traces.stats)(path, images, ids, style)
-        return
-    if windows:
-        raise click.UsageError("--windows is for traces of the machine (.hwt)")
-    captures.stats(path, images, ids, style, assumes=assumes)
+    kind = _kind(path, (assumes, Option.ASSUME), (threads, Option.THREAD_STREAMS), (windows, Option.WINDOWS))
+    reader = _opened(kind, path, images, assumes=assumes)
+    chosen = (*ids, *threads)
+    _print(cast(ProfileReader, reader).windows(chosen) if windows else reader.statistics(chosen), style)
 
 
 @command.command("align", short_help="how the times of cores lie to each other")
 @_shared
 @click.option("--instructions", is_flag=True, help="Show every instruction with its common time, instead of the fits.")
+@_answered
 def _align(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], style: str, instructions: bool
 ) -> None:
@@ -226,18 +248,8 @@ def _align(
     Cores of a capture are aligned by the timestamps in their streams, cores of the machine by what their trace units
     recorded of their clocks. Times are in ticks of the common clock, or of the machine's.
     """
-    if etrace_traces.answers(path):
-        _no_threads(threads)
-        etrace_traces.align(path, images, ids, style, instructions=instructions)
-        return
-    if host_traces.answers(path):
-        host_traces.align(path, images, (*ids, *threads), style, instructions=instructions)
-        return
-    _no_threads(threads)
-    if machine_traces.answers(path):
-        machine_traces.align(path, images, ids, style, instructions=instructions)
-        return
-    captures.align(path, images, ids, style, instructions=instructions)
+    reader = _opened(_kind(path, (threads, Option.THREAD_STREAMS)), path, images)
+    _print((reader.placed if instructions else reader.alignment)((*ids, *threads)), style)
 
 
 @command.command("at", short_help="what everybody was executing at one moment")
@@ -245,6 +257,7 @@ def _align(
 @click.option("--cycle", type=WholeNumber(), metavar="N", help="Cycle of the stream that --stream names.")
 @click.option("--time", type=WholeNumber(), metavar="T", help="Time of the common clock: in ticks; of perf.data in ns.")
 @click.option("--disassemble", is_flag=True, help="Show each instruction, too.")
+@_answered
 def _at(
     path: str,
     images: tuple[str, ...],
@@ -266,28 +279,14 @@ def _at(
     moment, in ticks.
     """
     wanted = Wanted(ids, threads, None, None, disassemble)
-    if etrace_traces.answers(path):
-        if cycle is not None:
-            raise click.UsageError("--cycle is for traces with cycles: give --time")
-        etrace_traces.at(path, images, wanted, style, time)
-        return
-    if host_traces.answers(path):
-        if time is None or cycle is not None:
-            raise click.UsageError("give --time: --cycle is for captures and traces of the machine")
-        host_traces.at(path, images, wanted, style, time=time)
-        return
-    if machine_traces.answers(path):
-        if time is not None:
-            raise click.UsageError(
-                "--time is for captures: give --cycle, of the core that --stream names, else of core 0"
-            )
-        machine_traces.at(path, images, wanted, style, cycle)
-        return
-    if (cycle is None) == (time is None):
-        raise click.UsageError("give either --cycle (with --stream) or --time")
-    if cycle is not None and len(ids) != 1:
-        raise click.UsageError("--cycle is of one stream: name it with --stream")
-    captures.at(path, images, wanted, style, cycle=cycle, time=time)
+    reader = _opened(_kind(path), path, images)
+    bar = progress_bar(1.0)
+    try:
+        answer = reader.at(wanted, cycle, time, bar)
+    finally:
+        if bar is not None:
+            bar.hide()
+    _print(answer, style)
 
 
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")
@@ -303,6 +302,7 @@ def _at(
     "--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True, help="Format."
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write to FILE.")
+@_answered
 def _export(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], form: str, output: str
 ) -> None:
@@ -320,18 +320,8 @@ def _export(
     need("trace")
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
-    if etrace_traces.answers(path):
-        _no_threads(threads)
-        put(output, etrace_traces.export(path, images, ids), "")
-        return
-    if host_traces.answers(path):
-        put(output, *host_traces.export(path, images, (*ids, *threads)))
-        return
-    _no_threads(threads)
-    if machine_traces.answers(path):
-        put(output, machine_traces.export(path, images, ids), "")
-        return
-    put(output, *captures.export(path, images, ids))
+    reader = _opened(_kind(path, (threads, Option.THREAD_STREAMS)), path, images)
+    put(output, *reader.export((*ids, *threads)))
 
 
 @command.command(
@@ -360,7 +350,7 @@ def _record(
         raise click.UsageError("give a command, as in -- ./program, or -p PID, or -a")
     if size is not None and not re.fullmatch(r"[1-9][0-9]{0,9}[BKMG]?", size):
         raise click.UsageError(f"--buffer: {size!a} is no size: give one as in 64M")
-    trace_recording.record(output, argv, pids=pids, everything=everything, kernel=kernel, size=size)
+    perf.record(output, argv, pids=pids, everything=everything, kernel=kernel, size=size)
 
 
 def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str) -> None:
@@ -373,7 +363,7 @@ def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str)
         file.close()
     for note in (*notes, left_out):
         if note:
-            click.echo(f"headway: {note}", err=True)
+            say(note)
 
 
 def _write_page(output: str, fill: Callable[[Tracks], list[str]], left_out: str, *, title: str) -> None:
@@ -387,4 +377,4 @@ def _write_page(output: str, fill: Callable[[Tracks], list[str]], left_out: str,
         notes = [note for note in (*fill(tracks), *tracks.remarks(), left_out) if note]
         tracks.write(stream, Subject(title=title, remarks=notes), _TICKS)
     for note in notes:
-        click.echo(f"headway: {note}", err=True)
+        say(note)

@@ -7,7 +7,7 @@ lists them.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -22,7 +22,7 @@ from .config import Config
 if TYPE_CHECKING:
     from .image import MachineImage
 
-__all__ = ["Program", "program_of", "programs"]
+__all__ = ["Program", "contents", "program_of", "programs"]
 
 _NEAREST = 3
 
@@ -76,6 +76,11 @@ def programs() -> Mapping[str, Program]:
         name: Program(name, entry["shows"], entry.get("threads"), entry["harts"] or None, entry.get("config"))
         for name, entry in listed.items()
     }
+
+
+def contents() -> Mapping[str, Callable[[], bytes]]:
+    """Return what reads the ELF file of each program, by name. It is an entry point of the group headway.programs."""
+    return {name: program.read for name, program in programs().items()}
 
 
 def program_of(name: str) -> Program:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.machine.examples import EXAMPLES
 from tests.running import headway
 
-from headway.cli.machine_traces import read_program
 from headway.trace.selection import Wanted
 from headway.trace.threads import reading
 from headway.trace.threads.container import TraceFile
+from headway.trace.threads.program import read_program
 from headway.trace.threads.reading import Trace, state_of
 
 if TYPE_CHECKING:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.trace.selection import Wanted
+    from .reader import There
+    from .selection import Wanted
 
-__all__ = ["There", "lines_or_note", "rows_or_note"]
+__all__ = ["lines_or_note", "rows_or_note"]
 
 _MOST = 10
 """How many threads are named."""
@@ -19,25 +18,20 @@ _ADDRESS = b",0x"
 """What precedes the address in a line of CSV; a gap has none, and the stream's own ``0x`` begins the line."""
 
 
-class There(NamedTuple):
-    """What there is: the threads, and the first and the last common time. None: nothing was selected by it."""
-
-    threads: Collection[int] | None = None
-    times: tuple[float, float] | None = None
-
-
-def lines_or_note(lines: Iterable[bytes], path: str, wanted: Wanted, there: Callable[[], There]) -> Iterator[bytes]:
-    """Yield blocks of lines of CSV. If no line has an instruction, print to standard error what there is."""
+def lines_or_note(
+    lines: Iterable[bytes], path: str, wanted: Wanted, there: Callable[[], There], say: Callable[[str], None]
+) -> Iterator[bytes]:
+    """Yield blocks of lines of CSV. If no line has an instruction, say what there is."""
     found = False
     for some in lines:
         found = found or _ADDRESS in some
         yield some
     if not found:
-        _tell(path, wanted, there)
+        _tell(path, wanted, there, say)
 
 
 def rows_or_note(
-    rows: Iterable[tuple[Any, ...]], path: str, wanted: Wanted, there: Callable[[], There]
+    rows: Iterable[Sequence[Any]], path: str, wanted: Wanted, there: Callable[[], There], say: Callable[[str], None]
 ) -> Iterator[Sequence[Any]]:
     """Do the same with rows."""
     found = False
@@ -45,12 +39,12 @@ def rows_or_note(
         found = found or row[_ADDRESS_COLUMN] is not None
         yield row
     if not found:
-        _tell(path, wanted, there)
+        _tell(path, wanted, there, say)
 
 
-def _tell(path: str, wanted: Wanted, there: Callable[[], There]) -> None:
+def _tell(path: str, wanted: Wanted, there: Callable[[], There], say: Callable[[str], None]) -> None:
     if wanted.threads or wanted.timed:
-        click.echo(f"headway: {_sentence(path, wanted, there())}", err=True)
+        say(_sentence(path, wanted, there()))
 
 
 def _sentence(path: str, wanted: Wanted, there: There) -> str:

@@ -3,74 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from headway.cli import etrace_traces, machine_traces
-from headway.dataclass import dataclass
 from headway.errors import HeadwayError
+from headway.model.executed import Executed
+
+from .alignment import Fit, fit
+from .disassembly import ARM, RISCV, Disassembler
+from .records import Gap, Instruction, place_of
+from .relation import ClockRelation, relate, relate_ticks
+from .switches import last_of_threads, run_starts_of
+from .threads.program import text_of
 
 if TYPE_CHECKING:
     from headway.recording.queries.catalogue import RecordedRun
-    from headway.trace.alignment import Fit
-    from headway.trace.decode import Stream
-    from headway.trace.disassembly import Disassembler
-    from headway.trace.etrace.reading import EtraceMoment
-    from headway.trace.hosts import HostCapture, HostStream
-    from headway.trace.records import Gap, Instruction
-    from headway.trace.relation import ClockRelation
-    from headway.trace.threads.reading import ThreadMoment
 
-__all__ = ["Executed", "Traced", "open_traced"]
+    from .decode import Capture, Stream
+    from .etrace.reading import EtraceMoment, EtraceTrace
+    from .hosts import HostCapture, HostStream
+    from .threads.reading import ThreadMoment, Trace
+
+__all__ = ["ExecutedAtTimes", "ExecutedInCapture", "ExecutedInCycles", "ExecutedOnHost"]
 
 _MONOTONIC = "CLOCK_MONOTONIC"
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """What a thread executed last: figures are None, and texts "", where ``why`` says why it is not known."""
-
-    why: str | None = None
-    """A state (``unknown.outside``) or a sentence."""
-    function: str | None = None
-    line: str | None = None
-    address: int | None = None
-    instruction: str | None = None
-    time: int | None = None
-    """When, in the recording's time."""
-    uncertainty: int | None = None
-
-
-class Traced(Protocol):
-    """A trace of the run of a recording."""
-
-    @property
-    def words(self) -> str:
-        """How the clocks lie to each other, for people."""
-
-    @property
-    def left_out(self) -> str:
-        """What of the trace is missing, in one line."""
-
-    def at(self, tid: int, cpu: int | None, time: int) -> Executed:
-        """Return what a thread had executed last at a time of the recording, when it had that processor."""
-
-
-def open_traced(run: RecordedRun, path: str, images: Sequence[str]) -> Traced:
-    """Open the trace of a recording's run. Raises HeadwayError."""
-    from headway.trace.containers import kind_of
-
-    if not os.path.exists(path):
-        raise HeadwayError(f"{path!a} is not there: give a trace, or the folder of a snapshot, with --trace")
-    if etrace_traces.answers(path):
-        return TracedEtrace(run, path, images)
-    if kind_of(path) is not None:
-        return TracedRun(run, path, images)
-    if machine_traces.answers(path):
-        return TracedMachine(run, path, images)
-    return TracedCapture(run, path, images)
-
-
 _OF_THE_MACHINE = "trace and recording have the machine's clock"
 
 
@@ -88,7 +43,7 @@ def _check_machine(run: RecordedRun, path: str, traced: str, program: str) -> No
         raise HeadwayError(f"{run.words} and {path!a} are of different programs: give the trace of the same run")
 
 
-class TracedEtrace:
+class ExecutedAtTimes:
     """A trace of E-Trace beside the recording of the same run of the machine.
 
     Only some instructions have a time. What is known of a thread is the last of these.
@@ -97,13 +52,13 @@ class TracedEtrace:
     words = _OF_THE_MACHINE
     left_out = ""
 
-    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
-        """Open the trace. Raises HeadwayError if it is not of a machine's run, or without its program or times."""
-        self._trace = etrace_traces.opened(path, images)
+    def __init__(self, run: RecordedRun, path: str, trace: EtraceTrace) -> None:
+        """Raise HeadwayError if the trace is not of the recording's run, or without its program or times."""
+        self._trace = trace
         _check_machine(run, path, self._trace.name if path.endswith(".hwt") else "", self._trace.digest)
         self._trace.check_program()
         self._trace.check_times()
-        self._text = etrace_traces.text_of_trace(self._trace)
+        self._text = text_of(trace.program, wide=trace.parameters.iaddress_width > 32)
         self._moments: dict[int, list[EtraceMoment]] = {}
 
     def at(self, tid: int, cpu: int | None, time: int) -> Executed:
@@ -128,18 +83,17 @@ class TracedEtrace:
         return Executed("unknown.outside")
 
 
-class TracedMachine:
+class ExecutedInCycles:
     """A trace of the reference machine beside the recording of the same run. Both have the machine's clock."""
 
     words = _OF_THE_MACHINE
     left_out = ""
 
-    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
-        """Open the trace. Raises HeadwayError if it is not of a machine's run, or without its program."""
-        from headway.trace.disassembly import RISCV, Disassembler
+    def __init__(self, run: RecordedRun, path: str, trace: Trace) -> None:
+        """Raise HeadwayError if the trace is not of the recording's run, or without its program."""
 
-        self._trace = machine_traces.opened(path, images)
-        shape = self._trace.shape
+        self._trace = trace
+        shape = trace.shape
         _check_machine(run, path, shape.name, shape.program)
         self._trace.check_program()
         self._engine = Disassembler(RISCV)
@@ -160,17 +114,15 @@ class TracedMachine:
         return Executed("it had no processor")
 
 
-class TracedRun:
+class ExecutedOnHost:
     """A trace beside a recording. ``relation`` is that of their clocks, None if it is not known."""
 
-    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
-        """Open the trace and relate the clocks. Raises HeadwayError if the trace cannot be read or related."""
-        from headway.trace.disassembly import Disassembler
-        from headway.trace.hosts import open_host
+    def __init__(self, run: RecordedRun, path: str, capture: HostCapture) -> None:
+        """Relate the clocks. Raises HeadwayError if they cannot be related."""
 
         if run.time_unit != "ns":
             raise HeadwayError(f"{run.words} is of the reference machine, and {path!a} is of a Linux machine")
-        self.capture: HostCapture = open_host(path, images)
+        self.capture = capture
         self._engine: Disassembler = Disassembler(self.capture.isa)
         self._streams: dict[int, HostStream] = {
             stream.thread: stream for stream in self.capture.chosen(()) if stream.thread is not None
@@ -179,7 +131,6 @@ class TracedRun:
 
     def _related(self, run: RecordedRun, path: str) -> ClockRelation:
         from headway.recording.queries.run_starts import run_starts
-        from headway.trace.relation import ClockRelation, relate
 
         if self.capture.clock == _MONOTONIC:
             return ClockRelation()
@@ -208,7 +159,6 @@ class TracedRun:
 
     def at(self, tid: int, cpu: int | None, time: int) -> Executed:
         """Return what a thread had executed last at a time of the recording."""
-        from headway.trace.records import Instruction, place_of
 
         stream = self._streams.get(tid)
         if stream is None:
@@ -228,24 +178,19 @@ class TracedRun:
         )
 
 
-class TracedCapture:
+class ExecutedInCapture:
     """A capture of a trace port beside a recording of the same run, by the context IDs that its streams have.
 
     Its timestamps are of a counter whose frequency it does not say. That is found of the times between switches.
     """
 
-    def __init__(self, run: RecordedRun, path: str, images: Sequence[str]) -> None:
-        """Open the capture and relate the clocks. Raises HeadwayError if it cannot be read or related."""
+    def __init__(self, run: RecordedRun, path: str, capture: Capture) -> None:
+        """Relate the clocks. Raises HeadwayError if the capture cannot be read, or they cannot be related."""
         from headway.recording.queries.run_starts import run_starts
-        from headway.trace.alignment import fit
-        from headway.trace.decode import Capture
-        from headway.trace.disassembly import ARM, Disassembler
-        from headway.trace.relation import relate_ticks
-        from headway.trace.switches import run_starts_of
 
         if run.time_unit != "ns":
             raise HeadwayError(f"{run.words} is of the reference machine, and {path!a} is of a Linux machine")
-        self._capture = Capture.open(path, images)
+        self._capture = capture
         self._engine = Disassembler(ARM)
         self._streams: list[tuple[Stream, Fit]] = []
         for stream in self._capture.chosen(()):
@@ -282,8 +227,6 @@ class TracedCapture:
 
     def at(self, tid: int, cpu: int | None, time: int) -> Executed:
         """Return what a thread had executed last at a time of the recording."""
-        from headway.trace.records import Instruction, place_of
-        from headway.trace.switches import last_of_threads
 
         tick = self.relation.there(time)
         if time not in self._last:

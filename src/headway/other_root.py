@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headway.system_call import system_call
+
 __all__ = ["held", "open_below", "open_within", "root_of"]
 
 _OPENAT2 = 437
@@ -69,20 +71,8 @@ def open_within(root: str, path: str, flags: int = os.O_RDONLY | os.O_NONBLOCK) 
     folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         how = _How(flags | os.O_CLOEXEC, 0, _NO_MAGICLINKS | _IN_ROOT)
-        call = ctypes.CDLL(None, use_errno=True).syscall
-        call.restype = ctypes.c_long
-        fd = int(
-            call(
-                ctypes.c_long(_OPENAT2),
-                ctypes.c_long(folder),
-                ctypes.c_char_p(name),
-                ctypes.byref(how),
-                ctypes.c_size_t(ctypes.sizeof(how)),
-            )
-        )
-        if fd < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), path)
-        return fd
+        return system_call(_OPENAT2, folder, ctypes.c_char_p(name), ctypes.byref(how), ctypes.sizeof(how))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
     finally:
         os.close(folder)

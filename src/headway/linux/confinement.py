@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import resource
@@ -10,6 +9,8 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from headway.system_call import prctl
 
 from . import landlock, privileges
 
@@ -51,7 +52,7 @@ def limited_memory(more: int) -> Iterator[None]:
 
 def die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, whose id this is (PR_SET_PDEATHSIG in prctl(2))."""
-    ctypes.CDLL(None).prctl(ctypes.c_int(_SET_PDEATHSIG), *map(ctypes.c_ulong, (signal.SIGKILL, 0, 0, 0)))
+    prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it has ended before
         os._exit(1)
 

@@ -11,6 +11,8 @@ import os
 import stat
 from collections.abc import Iterable
 
+from headway.system_call import system_call
+
 __all__ = ["available", "restrict"]
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -42,7 +44,7 @@ class _Beneath(ctypes.Structure):
 def available() -> int:
     """Return the version of Landlock that the kernel has; 0: it has none, or has it switched off."""
     try:
-        return _call(_CREATE_RULESET, None, 0, _VERSION)
+        return system_call(_CREATE_RULESET, None, 0, _VERSION)
     except OSError:
         return 0
 
@@ -59,13 +61,13 @@ def restrict(read: Iterable[str], change: Iterable[str] = ()) -> bool:
     files = sum(rights for since, rights in _OF_VERSION.items() if since <= version)
     rules = _Ruleset(files, _NETWORK if version >= 4 else 0, _SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(rules), size, 0)
+    ruleset = system_call(_CREATE_RULESET, ctypes.byref(rules), size, 0)
     try:
         for path in read:
             _allow(ruleset, path, _READ_FILE | _READ_DIR)
         for path in change:
             _allow(ruleset, path, files & ~_EXECUTE)
-        _call(_RESTRICT_SELF, ruleset, 0)
+        system_call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
     return True
@@ -80,15 +82,6 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES
         rule = _Beneath(rights, fd)
-        _call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
+        system_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
     finally:
         os.close(fd)
-
-
-def _call(number: int, *arguments: object) -> int:
-    words = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
-    found = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *words)
-    if found < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return int(found)

@@ -10,11 +10,12 @@ import ctypes
 import os
 import pwd
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
+from headway.system_call import c_library, checked, prctl
 
 __all__ = [
     "LinuxCapability",
@@ -82,26 +83,20 @@ def user_named(name: str) -> User:
     return User(name, found.pw_uid, found.pw_gid)
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _check(result: int, what: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-    return result
-
-
-def _prctl(option: int, *arguments: int) -> int:
-    words = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
-    return int(_libc().prctl(ctypes.c_int(option), *words))
+@contextmanager
+def _doing(what: str) -> Iterator[None]:
+    """Have an error say what failed."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{what}: {error.strerror}") from None
 
 
 def _get() -> tuple[int, int]:
     """Return the bit masks of effective and permitted capabilities."""
     header, sets = _Header(_VERSION, 0), (_Sets * 2)()
-    _check(_libc().capget(ctypes.byref(header), sets), "capget")
+    with _doing("capget"):
+        checked(c_library().capget(ctypes.byref(header), sets))
     return sets[0].effective | sets[1].effective << 32, sets[0].permitted | sets[1].permitted << 32
 
 
@@ -110,7 +105,8 @@ def _set(effective: int, permitted: int) -> None:
     for half in range(2):
         sets[half].effective = effective >> 32 * half & 0xFFFFFFFF
         sets[half].permitted = permitted >> 32 * half & 0xFFFFFFFF
-    _check(_libc().capset(ctypes.byref(header), sets), "capset")
+    with _doing("capset"):
+        checked(c_library().capset(ctypes.byref(header), sets))
 
 
 def effective() -> frozenset[LinuxCapability]:
@@ -170,15 +166,20 @@ def give_up(user: User | None, keep: Collection[LinuxCapability] = ()) -> frozen
     left = frozenset(keep) & permitted()
     mask = _mask(left)
     for number in range(64):
-        if _prctl(_CAPBSET_READ, number) == 1:
-            _prctl(_CAPBSET_DROP, number)  # fails without CAP_SETPCAP, and then is not needed
-    _prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
+        with suppress(OSError):  # there are fewer; and dropping fails without CAP_SETPCAP, and then is not needed
+            if prctl(_CAPBSET_READ, number) == 1:
+                prctl(_CAPBSET_DROP, number)
+    with suppress(OSError):
+        prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
     if user is not None:
-        _check(_prctl(_SET_KEEPCAPS, 1), "keeping capabilities")
+        with _doing("keeping capabilities"):
+            prctl(_SET_KEEPCAPS, 1)
         os.setgroups([])
         os.setresgid(user.gid, user.gid, user.gid)
         os.setresuid(user.uid, user.uid, user.uid)
-        _check(_prctl(_SET_KEEPCAPS, 0), "keeping capabilities")
+        with _doing("keeping capabilities"):
+            prctl(_SET_KEEPCAPS, 0)
     _set(mask, mask)
-    _check(_prctl(_SET_NO_NEW_PRIVS, 1), "no_new_privs")
+    with _doing("no_new_privs"):
+        prctl(_SET_NO_NEW_PRIVS, 1)
     return left

@@ -119,7 +119,10 @@ def _open(pid: str) -> int:
 
 def _enter(fd: int) -> int:
     """Return 0, or the errno of setns(2)."""
-    import ctypes  # rarely needed, and long to load
+    from headway.system_call import c_library, checked  # rarely needed, and long to load
 
-    libc = ctypes.CDLL(None, use_errno=True)
-    return ctypes.get_errno() if libc.setns(fd, _CLONE_NEWTIME) else 0
+    try:
+        checked(c_library().setns(fd, _CLONE_NEWTIME))
+    except OSError as error:
+        return error.errno or 0
+    return 0

@@ -20,6 +20,7 @@ from zlib import crc32
 
 from headway.errors import HeadwayError
 from headway.exhaustion import starts
+from headway.system_call import c_library
 
 from . import relocated
 from .unavailable import UnavailableError
@@ -625,7 +626,7 @@ class Object:
 
     def _printed(self, action: Callable[[], object]) -> None:
         """Run with libbpf's messages kept for the error that may come of it."""
-        libc = ctypes.CDLL(None)
+        libc = c_library()
         lines: list[str] = []
 
         def keep(level: int, pattern: bytes, arguments: int) -> int:

@@ -36,6 +36,7 @@ from headway.linux.procfs.ids import in_user_namespace, pid_namespace
 from headway.linux.procfs.mounts import Mount, parse_mounts
 from headway.linux.procfs.status import status
 from headway.linux.time_namespace import left, shift_of
+from headway.system_call import system_call
 
 __all__ = [
     "BPF_NEEDS",
@@ -193,12 +194,10 @@ class Kernel:
         if number is None:
             return errno.ENOSYS
         attributes = struct.pack("=IIII", 2, 4, 4, 1).ljust(72, b"\0")  # BPF_MAP_CREATE of BPF_MAP_TYPE_ARRAY
-        libc = ctypes.CDLL(None, use_errno=True)
-        buffer = ctypes.create_string_buffer(attributes, len(attributes))
-        fd: int = libc.syscall(ctypes.c_long(number), ctypes.c_long(0), buffer, ctypes.c_long(len(attributes)))
-        if fd < 0:
-            return ctypes.get_errno()
-        os.close(fd)
+        try:
+            os.close(system_call(number, 0, ctypes.create_string_buffer(attributes, len(attributes)), len(attributes)))
+        except OSError as error:
+            return error.errno or errno.EIO
         return 0
 
 

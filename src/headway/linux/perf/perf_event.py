@@ -9,10 +9,10 @@ import platform
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
+from headway.system_call import system_call
 
 __all__ = [
     "CODE_CLOCK",
@@ -104,11 +104,6 @@ class CounterReading:
         return self.value * self.enabled // self.running if self.running > 0 else None
 
 
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
 def open_counter(event: Event, *, pid: int = -1, cpu: int = -1) -> int:
     """Return a file descriptor that counts the event from now on, in one thread (``pid``) or on one processor
     (``cpu``).
@@ -135,12 +130,7 @@ def open_event(attributes: bytearray, *, pid: int, cpu: int) -> int:
     number = _CALLS.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    words = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), ctypes.c_ulong(_CLOEXEC)
-    fd = int(_libc().syscall(ctypes.c_long(number), buffer, *words))
-    if fd < 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
-    return fd
+    return system_call(number, buffer, pid, cpu, -1, _CLOEXEC)
 
 
 def read_counter(fd: int) -> CounterReading | None:

@@ -143,14 +143,15 @@ def make(folder: Path, rows: int, seed: int = 1) -> None:
         short = int((columns["duration"] < form.LONG).sum())
         known = {
             form.PART: str(part).encode(),
+            form.FROM: str(START + part * each * MEAN).encode(),
             form.UNTIL: str(until).encode(),
             form.ROWS: str(rows_.num_rows).encode(),
         }
         path = folder / "transitions" / form.part_name(part)
         _parquet(path, form.TRANSITIONS.with_metadata(known), [rows_[:short], rows_[short:]])
-    threads = [(n, 1000 + n, 1000, f"worker-{n}" if n % 10 else f"io-{n}", START, START, None) for n in range(THREADS)]
+    threads = [(n, 1000 + n, 1000, f"worker-{n}" if n % 10 else f"io-{n}", START, START) for n in range(THREADS)]
     _small(folder, "threads", threads)
-    _small(folder, "states", [(n, _NAMES[c], *cell, *[None] * 6) for (n, c), cell in totals.items()])
+    _small(folder, "states", [(n, _NAMES[c], *cell) for (n, c), cell in totals.items()])
     end = int(now.max())
     document = {
         "schema": form.SCHEMA,
@@ -171,7 +172,8 @@ def make(folder: Path, rows: int, seed: int = 1) -> None:
 
 
 def _small(folder: Path, name: str, rows: list[tuple[Any, ...]]) -> None:
-    schema = form.SCHEMAS[name]
+    schema = form.SCHEMAS[name].with_metadata({form.PART: b"0", form.ROWS: str(len(rows)).encode()})
+    rows = [(*row, *[None] * (len(schema) - len(row))) for row in rows]  # the columns behind are not of this benchmark
     columns = [pa.array(list(c), f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)]
     _parquet(folder / name / form.part_name(0), schema, [pa.Table.from_arrays(columns, schema=schema)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tests.effort import FEW
 
 from headway.errors import HeadwayError
 from headway.recording import format as form
+from headway.recording.queries import catalogue
 from headway.recording.queries.catalogue import find
 from headway.recording.queries.tables import Tables, open_tables
 
@@ -141,6 +143,18 @@ def test_a_part_that_is_damaged_is_left_out_and_said(tmp_path: Path, how: str, w
     assert len(left_out) == 1
     assert "is left out" in left_out[0]
     assert "\n" not in left_out[0]
+
+
+def test_a_part_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = find(str(write(lawful(Random(4)), tmp_path / "run.hw"))).runs[0]
+
+    def refused(part: str, local: bool) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), part)
+
+    monkeypatch.setattr(catalogue, "_metadata", refused)
+    _, left_out = catalogue.sift(run)
+    assert left_out
+    assert all("is left out: it may not be read (Permission denied)" in one for one in left_out)
 
 
 def test_links_out_of_a_recording_are_not_followed(tmp_path: Path) -> None:

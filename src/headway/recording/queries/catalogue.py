@@ -350,6 +350,8 @@ def _fault(part: str, wanted: pa.Schema, local: bool) -> str:
     """Return why a part cannot be read, or "" if nothing is wrong with it."""
     try:
         found = _metadata(part, local).schema.to_arrow_schema()
+    except PermissionError as error:
+        return f"it may not be read ({error.strerror})"
     except (pa.ArrowException, OSError, ValueError) as error:
         return f"it is damaged ({_reason(error)})"
     for field in wanted:

@@ -22,7 +22,8 @@ from headway.linux.sources.ebpf import BpfSource
 root = pytest.mark.root
 NOT_IN_A_SHAPE = {
     "pids": "which threads, not how they are chosen: a map holds them",
-    "tids": "likewise",
+    "descendants": "they are in the same map",
+    "tids": "as pids",
     "command": "likewise",
     "argv": "likewise",
     "checks": "a table of the settings, which is always there",

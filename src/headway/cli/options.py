@@ -17,6 +17,7 @@ from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
 
 from .parameters import Ids, Percentage, ProcessorList, WhenCondition, all_ids
+from .say import say
 
 if TYPE_CHECKING:
     from headway.conditions import Condition
@@ -67,7 +68,12 @@ _TARGETS = (
         multiple=True,
         callback=all_ids,
         metavar="PID[,PID]",
-        help="Measure these processes. May be repeated.",
+        help="Measure these processes, and those that they have started. May be repeated.",
+    ),
+    click.option(
+        "--only",
+        is_flag=True,
+        help="Of the processes that -p names, measure only these, and not those that they had started before.",
     ),
     click.option(
         "-t",
@@ -203,6 +209,7 @@ class TargetOptions:
     """What to measure, and how; each field has the value of the option of its name."""
 
     pids: tuple[int, ...] = ()
+    only: bool = False
     tids: tuple[int, ...] = ()
     everything: bool = False
     name: str | None = None
@@ -376,6 +383,8 @@ class TargetOptions:
                 raise click.UsageError(f"{name!r} is no thread's name: up to 15 bytes, with a * only at the end")
         if self.python_tasks and not command:
             raise click.UsageError("--python-tasks is for a command that headway starts: give one after --")
+        if self.only and not self.pids:
+            raise click.UsageError("--only is about processes that are named: give -p PID")
         some = bool(self.pids or self.tids or name or self.cgroup)
         if command and some:
             raise click.UsageError("give a command or threads to measure (-p, -t, --name, --cgroup), not both")
@@ -391,7 +400,25 @@ class TargetOptions:
             everything=self.everything or not (some or command),
             cpus=self.cpus,
             follow=not self.no_follow,
+            descendants=bool(self.pids) and not self.only,
         )
+
+    def others_in_words(self) -> str:
+        """Return which processes are measured because those of -p have started them; empty: there are none."""
+        if not self.pids or self.only or self.everything:
+            return ""
+        from headway.linux.procfs.descendants import descendants
+
+        n = len(descendants(self.pids))
+        they = "it" if len(self.pids) == 1 else "they"
+        return f"and {n:,} {'process' if n == 1 else 'processes'} that {they} started" if n else ""
+
+    def tell_others(self) -> None:
+        """Say so in one line."""
+        if others := self.others_in_words():
+            named = f"process {self.pids[0]}" if len(self.pids) == 1 else f"{len(self.pids)} processes"
+            alone = f"{self.pids[0]} alone" if len(self.pids) == 1 else "those alone"
+            say(f"measuring {named} {others}; --only for {alone}")
 
 
 _OF_DETAIL = ("cpus", "no_follow", "source", "checks", "functions", "polls", "named", "events", "level")

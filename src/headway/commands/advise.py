@@ -146,8 +146,11 @@ def _observe(wanted: TargetOptions, argv: Sequence[str], seconds: float | None, 
         if why_not and not quiet:
             say(wanted.by_proc(why_not))
 
+    selection = wanted.selection(argv)
+    if not quiet:
+        wanted.tell_others()
     return observe(
-        wanted.selection(argv),
+        selection,
         argv,
         options=wanted.options(causes=True),
         prefer=wanted.source,

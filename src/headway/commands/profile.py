@@ -88,6 +88,8 @@ def command(
     from headway.session.recorder import describe
 
     selection = wanted.selection(argv)
+    if not quiet:
+        wanted.tell_others()
     if wanted.level or wanted.budget:
         raise click.UsageError("a profile needs the states of processor time: leave out --level and --budget")
     if wanted.spin:

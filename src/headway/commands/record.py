@@ -100,6 +100,8 @@ def command(
     if flight is not None and max_time is not None:
         raise click.UsageError("--flight-recorder says how many seconds are kept: leave out --max-time")
     selection = wanted.selection(argv)
+    if not quiet:
+        wanted.tell_others()
     otherwise = Level.INTERRUPTS if flight is None else Level.SWITCHES
     options = wanted.options(causes=False, cgroups=True, when=when, otherwise=otherwise)
     if not may_use_bpf():

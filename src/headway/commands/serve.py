@@ -131,6 +131,8 @@ def command(
         raise click.UsageError("of the causes only the neighbours are served: give --why ready, or ask headway stat")
     address = parse_address(where)
     selection = wanted.selection(argv)
+    if not quiet:
+        wanted.tell_others()
     options = wanted.options(causes=False, when=when, default_budget=BUDGET_OF_A_MACHINE, durations=int(durations))
     token = None if token_file is None else read_token(token_file)
     user = user_to_become(user_name)

@@ -76,6 +76,8 @@ def command(
     not found.
     """
     selection = wanted.selection(argv)
+    if not (quiet or (as_json and output is None)):  # JSON alone, where it goes
+        wanted.tell_others()
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
     options = wanted.options(

@@ -182,7 +182,7 @@ def _title(wanted: TargetOptions, argv: Sequence[str]) -> str:
     """Return what is measured, as the options say it."""
     words = []
     for option, value in (
-        ("-p", ",".join(map(str, wanted.pids))),
+        ("-p", " ".join([",".join(map(str, wanted.pids)), wanted.others_in_words()]).strip()),
         ("-t", ",".join(map(str, wanted.tids))),
         ("--name", wanted.name or ""),
         ("--cgroup", wanted.cgroup or ""),
@@ -301,8 +301,10 @@ def _print(
             except BrokenPipeError:
                 gone.append(True)
 
+        selection = wanted.selection(argv)
+        wanted.tell_others()
         observation = observe(
-            wanted.selection(argv),
+            selection,
             argv,
             options=wanted.options(causes=False, cgroups=True, default_budget=BUDGET_OF_A_MACHINE),
             prefer=wanted.source,

@@ -44,6 +44,8 @@ class Selection:
     cpus: tuple[int, ...] | None = None
     """Only what happens on these processors; None: on all."""
     follow: bool = True
+    descendants: bool = False
+    """The living descendants of ``pids`` too: what these had started before measuring began."""
 
 
 @dataclass(frozen=True, slots=True)

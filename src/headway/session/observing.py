@@ -29,6 +29,7 @@ def observe(
     everything: bool = False,
     cpus: Sequence[int] | None = None,
     follow: bool = True,
+    descendants: bool = False,
     source: str | None = None,
     checks: str | None = None,
     functions: Sequence[str] = (),
@@ -48,6 +49,7 @@ def observe(
         everything: Every thread of the machine (of the pid namespace).
         cpus: Only what happens on these processors; None: all.
         follow: Whether what a measured thread creates is measured too.
+        descendants: Whether what the processes ``pid`` have started before, and still lives, is measured too.
         source: ``"bpf"`` or ``"proc"``, and no other; None: the best that works.
         checks: A TOML file of status checks beside the ready-made ones.
         functions: Functions whose time is not progress, ``LIB:FUNCTION`` or the name of a ready-made set.
@@ -70,6 +72,7 @@ def observe(
         everything=everything,
         cpus=None if cpus is None else tuple(cpus),
         follow=follow,
+        descendants=descendants,
     )
     if not (selection.pids or selection.tids or name or cgroup or everything or selection.cpus):
         raise SelectionError("there is nothing to observe: give pid=, tid=, name=, cgroup=, cpus= or everything=True")

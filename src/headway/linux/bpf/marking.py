@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headway.errors import HeadwayError, SelectionError
 from headway.linux.options import MarkedFunctions, Selection
+from headway.linux.procfs.descendants import descendants
 from headway.linux.procfs.ids import process_of
 from headway.linux.procfs.maps import mappings
 from headway.linux.regions.functions import Probe, resolve
@@ -28,6 +29,7 @@ _CLASS_SHIFT = 16
 
 _ENOTSUPP = 524
 """The kernel's errno for an instruction that uprobes do not take (include/linux/errno.h)."""
+_LATER = "; calls by processes that are started later are not seen"
 
 
 class Marking:
@@ -35,7 +37,8 @@ class Marking:
 
     def __init__(self, functions: Sequence[MarkedFunctions], selection: Selection) -> None:
         pids = selection.pids or tuple({process_of(tid) or tid for tid in selection.tids})
-        self._pids = (selection.command,) if selection.command is not None else pids
+        others = descendants(selection.pids) if selection.descendants else ()
+        self._pids = (selection.command,) if selection.command is not None else (*pids, *others)
         self._probes = resolve(functions, pids, selection.argv)
         self._everywhere = bool(selection.everything or selection.cgroup or selection.name)
         own = _exercise.address(0), _exercise.address(1), _exercise.address(2)
@@ -81,7 +84,7 @@ class Marking:
         )
         most, least = (f"{cost / 1000:.1f}" for cost in (used[-1], used[0]))
         words = f"a call costs {least} µs more" if least == most else f"a call costs {least} to {most} µs more"
-        return f"{words}, which is taken out" + ("" if self._everywhere else "; calls by child processes are not seen")
+        return f"{words}, which is taken out" + ("" if self._everywhere else _LATER)
 
     def attach(self, target: Object) -> None:
         """Place the probes: in the processes chosen, or everywhere where those are not known. Raises SelectionError."""

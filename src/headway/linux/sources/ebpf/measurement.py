@@ -60,6 +60,7 @@ class BpfMeasurement:
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
             self._causes = _causes(programs) if options.measure.why else None
             self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
+            programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
             memory.measure_only(0)
@@ -71,7 +72,6 @@ class BpfMeasurement:
                 lambda: drift.now,
                 everything=selection.everything,
             )
-            programs.select(selection)
             self._ledgers = EbpfLedgers(
                 source,
                 programs.plan,
@@ -94,7 +94,8 @@ class BpfMeasurement:
                 stack.enter_context(closing(_publication(programs, options))) if options.measure.publish else None
             )
             programs.visit_threads()
-            programs.visit_threads()  # threads created by one that the first pass came to later
+            programs.select(selection)  # processes that were started before the first pass came to their parents
+            programs.visit_threads()  # and threads created by one that it came to later
             _visit_processors(memory)
             self._regions = RegionSearch(memory, again=_may_be_undivided(options.measure), tasks=options.measure.tasks)
             self._regions.search()

@@ -19,6 +19,7 @@ from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import CounterPlan
 from headway.linux.procfs import processors
 from headway.linux.procfs.cgroup_folders import cgroup2_id
+from headway.linux.procfs.descendants import descendants
 from headway.linux.procfs.ids import pid_namespace
 
 from .options import SourceOptions
@@ -32,6 +33,8 @@ CAUSES = 1 << 16
 """Causes that there is room for."""
 FUTEX_MOVES = 1 << 12
 """Futexes from which threads were moved to another one that there is room for. The oldest make room for new ones."""
+MORE_PROCESSES = 1 << 10
+"""So many descendants may begin while the programs are loaded, at least. Of later ones the parents are known."""
 MAX_PROCESSES = 1 << 15
 PROCESS_CLOCK_BYTES = 1 << 26
 """Most memory for the clocks of processes: each process has 8 bytes on each processor."""
@@ -149,9 +152,9 @@ class LoadedPrograms:
                     events.put(cpu * STATES["N_COUNTED"] + place, fd)
 
     def select(self, selection: Selection) -> None:
-        """Have the processes and threads measured that were chosen by number."""
+        """Have the processes and threads measured that were chosen by number, with descendants that live now."""
         pids, tids = self.object.map("selected_pids"), self.object.map("selected_tids")
-        for pid in selection.pids:
+        for pid in _chosen(selection)[: pids.max_entries]:
             pids.put(pid)
         for tid in selection.tids:
             tids.put(tid)
@@ -172,6 +175,11 @@ class LoadedPrograms:
     def close(self) -> None:
         """Detach and unload the programs, and close the counters; may be called again."""
         self._resources.close()
+
+
+def _chosen(selection: Selection) -> tuple[int, ...]:
+    """Return the processes that are measured as a whole when measuring begins."""
+    return (*selection.pids, *(descendants(selection.pids) if selection.descendants else ()))
 
 
 def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
@@ -202,7 +210,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "absences": cpus * absence_words,
         "tails": cpus if options.record else 1,
         **_process_sizes(cpus, _n_processes(options)),
-        "selected_pids": len(options.selection.pids) + 1,
+        "selected_pids": 2 * len(_chosen(options.selection)) + (MORE_PROCESSES if options.selection.descendants else 1),
         "selected_tids": len(options.selection.tids) + 1,
     }
 

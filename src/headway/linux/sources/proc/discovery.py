@@ -11,6 +11,7 @@ from headway.errors import SelectionError
 from headway.linux.options import Selection
 from headway.linux.procfs._procfs import Scanner
 from headway.linux.procfs.cgroup_folders import cgroup_folder
+from headway.linux.procfs.descendants import below
 
 from .clocks import Clocks
 from .directory import ProcDirectory
@@ -72,23 +73,24 @@ class Discovery:
     def _open_processes(self, now: int) -> None:
         """Take the processes selected under observation, and remember all others: they are nobody's children."""
         scanner, chosen = self._scanner, self._selection
-        wanted = dict.fromkeys([*chosen.pids, *([chosen.command] if chosen.command is not None else [])])
-        for pid in wanted:
+        named = [*chosen.pids, *([chosen.command] if chosen.command is not None else [])]
+        for pid in named:
             tgid = self._directory.process_of(pid)
             if tgid is not None and tgid != pid:
                 raise SelectionError(
                     f"{pid} is a thread of process {tgid}: choose it with -t {pid}, or all with -p {tgid}"
                 )
-        there = scanner.ids() if chosen.everything or (chosen.follow and wanted) else []
+        there = scanner.ids() if chosen.everything or (named and (chosen.follow or chosen.descendants)) else []
+        wanted = dict.fromkeys(named)
         parents: set[int] = set()
         some_hidden = False
         if not chosen.everything:
-            for pid in there:
-                if pid not in wanted:
-                    self._others.add(pid)
-                    known = scanner.stat(pid)
-                    if known is not None:
-                        parents.add(known[2])
+            stats = {pid: known for pid in there if (known := scanner.stat(pid)) is not None}
+            if chosen.descendants:
+                living = {pid: known[2] for pid, known in stats.items() if known[1] != "Z"}
+                wanted |= dict.fromkeys(below(chosen.pids, living))
+            self._others = {pid for pid in there if pid not in wanted}
+            parents = {known[2] for pid, known in stats.items() if pid in self._others}
             some_hidden = bool(scanner.hidden)
             scanner.hidden.clear()  # what is not chosen is not missed
         for pid in [*wanted, *(pid for pid in there if chosen.everything and pid not in wanted)]:
@@ -97,7 +99,7 @@ class Discovery:
                 found = scanner.add_process(pid, now, opening=True, all_children=complete)
             else:
                 found = sum(scanner.add_thread(pid, tid, now, opening=True) for tid in scanner.ids(pid)) > 0
-            if not found and pid in wanted:
+            if not found and pid in named:
                 raise SelectionError(self._why_not(pid, "process"))
 
     def _why_not(self, number: int, what: str) -> str:

@@ -13,6 +13,7 @@ from headway.linux import time_namespace
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling
 from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES, Sampler
+from headway.linux.procfs.descendants import descendants
 from headway.linux.procfs.ids import process_of
 from headway.linux.symbols.code import UserCode
 from headway.model import Collection
@@ -91,7 +92,8 @@ class ProfileMeasurement:
 
     def _sample(self, selection: Selection) -> Sampler:
         """Begin to sample what the source measures, the kernel too where that may be."""
-        pids, tids = list(selection.pids), list(selection.tids)
+        pids = [*selection.pids, *(descendants(selection.pids) if selection.descendants else ())]
+        tids = list(selection.tids)
         if selection.command is not None:
             pids.append(selection.command)
         if selection.everything or selection.name or selection.cgroup:

@@ -98,7 +98,7 @@ def write_predictions(stream: TextIO, found: Sequence[Prediction], model: Model,
     for one in found:
         low, high = (with_unit(time, unit, 7, " ") for time in (one.low, one.high))
         least, most = one.gain
-        table.append((_changes(one), f"{low} to {high}", f"{_gain(least)} to {_gain(most)}"))
+        table.append((_changes(one), _range(low, high), _gains(least, most)))
     first = "what is worth it" if ranked else "what if"
     write_rows(stream, (first, "it would take", "gain"), table, "table", width=_WIDTH)
     lines = [*GENERAL, *dict.fromkeys(text for one in found for text in one.assumptions)]
@@ -110,6 +110,16 @@ def write_predictions(stream: TextIO, found: Sequence[Prediction], model: Model,
     if notes:
         stream.write("\nto be known\n")
         _list(stream, notes)
+
+
+def _range(low: str, high: str) -> str:
+    """Return a range in words; one value where it has no width that can be seen."""
+    return low if low == high else f"{low} to {high}"
+
+
+def _gains(least: float, most: float) -> str:
+    """Return a range of gains. Where none of it is above 0, nothing is gained."""
+    return "nothing" if _gain(most).startswith(("0 %", "-")) else _range(_gain(least), _gain(most))
 
 
 def _gain(share: float) -> str:

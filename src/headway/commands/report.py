@@ -17,6 +17,7 @@ from headway.cli.progress_bar import spinner
 from headway.cli.say import say
 from headway.extras import need
 from headway.linux.placement.facilities import facilities
+from headway.linux.placement.still_there import about_the_living
 from headway.model import Ledger
 from headway.views.printable import clean
 
@@ -121,6 +122,8 @@ def _figures(recording: Recording, from_transitions: bool, durations: int) -> tu
         ledger = with_tasks(recording, ledger)
     here = recording.document.boot == boot()
     advice = advise(ledger, load_thresholds(None), facilities() if here else Facilities())
-    if not here:  # nothing can be done about it any more, or not by a command typed here
+    if here:
+        advice = about_the_living(advice, ledger)
+    else:  # nothing can be done about it any more, or not by a command typed here
         advice = tuple(replace(piece, command=None, undo=None, remedy=None) for piece in advice)
     return ledger, advice

@@ -66,7 +66,7 @@ def all_patterns() -> list[Pattern]:
     found = [getattr(patterns, name) for name in patterns.__all__]
     waits = (patterns.WAITS, patterns.WAITS_FOR_OTHERS, patterns.UNSEEN_WAITS)
     tables = [patterns._CALLS, patterns._POLLS, *(tuple(table.values()) for table in waits)]
-    singles = [p for p in [*found, patterns._IPIS, patterns._TIMERS] if isinstance(p, Pattern)]
+    singles = [p for p in [*found, patterns._IPIS] if isinstance(p, Pattern)]
     return [*singles, *(p for table in tables for p in table)]
 
 

@@ -13,15 +13,30 @@ from collections.abc import Iterable
 from headway.model.cause import Behind
 from headway.model.ledger import Ledger, Thread
 
+from . import patterns
 from .remedy import able, time_in
 
-__all__ = ["DISK", "begun_and_ended", "by_disk", "crowded", "idle_share", "recorded"]
+__all__ = [
+    "DISK",
+    "begun_and_ended",
+    "by_disk",
+    "crowded",
+    "ends_of_processes",
+    "forces",
+    "has_own_timers",
+    "idle_share",
+    "reads",
+    "recorded",
+]
 
 DISK = 0.5
 """A wait is called one for the disk if at least this share of its time was ended by block I/O."""
 _INTERRUPTS = frozenset({"softirq.block", "irq.device"})
 _JOURNALS = ("jbd2/", "xfs", "btrfs-", "dmcrypt", "kcryptd")
 """How the names of the kernel threads begin that pass the end of block I/O on."""
+_TIMERS = frozenset({"irq.timer", "softirq.timer", "softirq.hrtimer"})
+_WAITS_OF_A_CALL = 4
+"""A call that forces out what was written waits for the disk so often at most: for the data, and for the journal."""
 _IDLE = 0.10
 """Processors that are idle for a larger share of their time could take more."""
 
@@ -42,6 +57,37 @@ def by_disk(thread: Thread, state: str) -> float:
         and (cause.name in _INTERRUPTS if cause.tid is None else cause.name.startswith(_JOURNALS))
     )
     return min(ended / time, 1.0) if time else 0.0
+
+
+def has_own_timers(thread: Thread, interrupts: int | None) -> bool:
+    """Return whether a thread slept, or let a wait time out, for at least every other one of so many interrupts.
+
+    A timer interrupt is charged to whoever runs, and most are those of the kernel's tick and of other threads.
+    """
+    slept = thread.states["wait.sleep"].count or 0 if "wait.sleep" in thread.states else 0
+    timed = sum(c.count or 0 for c in thread.causes if c.behind is Behind.WAKER and c.tid is None and c.name in _TIMERS)
+    return interrupts is not None and 0 < interrupts <= 2 * max(slept, timed)
+
+
+def forces(thread: Thread) -> bool:
+    """Return whether the calls that force out what was written are enough for the thread's waits for the disk."""
+    waits = thread.states["wait.disk"].count or 0
+    return 0 < waits <= _WAITS_OF_A_CALL * _calls(thread, patterns.CALLS_THAT_FORCE)
+
+
+def reads(thread: Thread) -> bool:
+    """Return whether a thread that waited for the disk read, and forced out nothing."""
+    return bool(_calls(thread, patterns.CALLS_THAT_READ)) and not _calls(thread, patterns.CALLS_THAT_FORCE)
+
+
+def _calls(thread: Thread, names: Iterable[str]) -> int:
+    found = (thread.states.get(f"kernel.{name}") for name in names)
+    return sum(cell.count or 0 for cell in found if cell is not None)
+
+
+def ends_of_processes(ledger: Ledger) -> int:
+    """Return how many processes ended while the ledger was measured: those whose first thread did."""
+    return sum(thread.tid == thread.pid and thread.end is not None for thread in ledger.threads)
 
 
 def begun_and_ended(ledger: Ledger, threads: Iterable[Thread] | None = None) -> tuple[int, int]:

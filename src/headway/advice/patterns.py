@@ -13,18 +13,22 @@ __all__ = [
     "AT_THE_SAME_MOMENTS",
     "CACHE_DIVIDED",
     "CALLS_ONLY",
+    "CALLS_THAT_FORCE",
+    "CALLS_THAT_READ",
     "COPIES",
     "DEVICES",
     "DISK_FAULTS",
     "FAULTS",
     "FORCED",
     "FORCED_ONCE",
+    "FORCES",
     "HOST",
     "IDLE_STATES",
     "INTERRUPTED",
     "KEPT_FROM_RUNNING",
     "KERNEL_THREAD",
     "LIVES",
+    "LOCK",
     "LOOPBACK",
     "MOVES",
     "NETWORK",
@@ -36,6 +40,7 @@ __all__ = [
     "OTHER_POLL",
     "PACKETS",
     "QUOTA",
+    "READS",
     "RECLAIM",
     "REGION",
     "RESTS",
@@ -44,6 +49,8 @@ __all__ = [
     "STATUS_REGISTER",
     "SUBMISSIONS",
     "THRASHING",
+    "TICKS",
+    "TIMERS",
     "UNSEEN_NEIGHBOURS",
     "UNSEEN_WAITS",
     "WAITS",
@@ -83,12 +90,13 @@ _WHICH = "sudo headway stat -p {pid} -d 2 --why wait -v"
 
 _CALLS = (
     Pattern(
-        "threads contend for a lock: hold it for a shorter time, split it, or keep the data per thread",
+        "threads wait for each other, or wake each other, by futexes: hold a lock for a shorter time, split it, or "
+        "keep the data per thread; wake fewer threads, and less often",
         _stacks("syscalls:sys_enter_futex"),
         "futex futex_wait futex_wake futex_waitv futex_requeue",
     ),
     Pattern(
-        "new memory is touched over and over: keep it (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
+        "memory is touched for the first time: use again what it has (GLIBC_TUNABLES=glibc.malloc.trim_threshold=…), "
         "fault it in at once (MAP_POPULATE), or use huge pages (glibc.malloc.hugetlb=1)",
         _stacks("page-faults"),
         "fault fault.minor",
@@ -106,7 +114,7 @@ _CALLS = (
         "reclaim",
     ),
     Pattern(
-        "memory is taken from the kernel and given back again: keep it "
+        "memory is taken from the kernel, or given back to it: keep it and use it again "
         "(GLIBC_TUNABLES=glibc.malloc.trim_threshold=…:glibc.malloc.mmap_threshold=…)",
         "sudo timeout 2 strace -c -e trace=%memory -p {tid}",
         "mmap munmap mremap brk madvise mprotect",
@@ -282,11 +290,16 @@ _IPIS = Pattern(
     "grep -E 'RES|CAL|TLB|IPI' /proc/interrupts",
     "irq.reschedule irq.call_function irq.call_function_single irq.ipi irq.work",
 )
-_TIMERS = Pattern(
-    "timers run out often: sleep for longer, and gather what is due at about the same time (timer slack)",
+TICKS = Pattern(
+    "the kernel's own tick, and timers of all programs, run out on its processor: see who starts them",
     _stacks("timer:hrtimer_start", "-a"),
     "irq.timer softirq.timer softirq.hrtimer softirq.sched softirq.rcu",
 )
+TIMERS = Pattern(
+    "its own timers run out often: sleep for longer, and gather what is due at about the same time (timer slack)",
+    _stacks("timer:hrtimer_start"),
+)
+"""Instead of `TICKS` where the thread itself slept that often."""
 PACKETS = frozenset({"softirq.net_rx", "softirq.net_tx"})
 """The interrupts that carry packets, from a network device or from a program of this machine."""
 NETWORK = Pattern(
@@ -303,7 +316,7 @@ DEVICES = Pattern(
     "a device interrupts: send it to other processors (/proc/irq/*/smp_affinity_list), or move the thread",
     "cat /proc/interrupts",
 )
-_BY_INTERRUPT = {state: pattern for pattern in (_IPIS, _TIMERS) for state in pattern.calls.split()}
+_BY_INTERRUPT = {state: pattern for pattern in (_IPIS, TICKS) for state in pattern.calls.split()}
 
 
 def of_interrupt(state: str) -> Pattern | None:
@@ -312,13 +325,12 @@ def of_interrupt(state: str) -> Pattern | None:
 
 
 SHARED_CACHE = Pattern(
-    "it waits for memory that others use too: give it processors that share no cache with the others, or touch less "
-    "memory at a time",
+    "it waits for memory: touch less at a time, or in order, or give it processors that share no cache with others",
     "lscpu -e=CPU,CORE,SOCKET,NODE,CACHE",
 )
 CACHE_DIVIDED = Pattern(
-    "it waits for memory that others use too: give it a part of the shared cache of its own (resctrl; see which parts "
-    "there are, and what tells who uses how much)",
+    "it waits for memory: touch less at a time, or give it a part of the shared cache of its own if others use that, "
+    "too (resctrl; see which parts there are, and what tells who uses how much)",
     "sudo mount -t resctrl resctrl /sys/fs/resctrl; grep -r . /sys/fs/resctrl/schemata /sys/fs/resctrl/info",
     undo="sudo umount /sys/fs/resctrl",
 )
@@ -335,7 +347,7 @@ QUOTA = Pattern(
     "grep policy /proc/{pid}/task/{tid}/sched",
 )
 HOST = Pattern(
-    "the host is overloaded; ask for dedicated processors, or for another host",
+    "the host has other work, or limits this machine: ask for dedicated processors, or for another host",
     "vmstat -w 1 5",
 )
 INTERRUPTED = Pattern(
@@ -400,9 +412,8 @@ WAITS = {
         "sudo headway stat -p {pid} -d 2 --why wait -v",
     ),
     "disk": Pattern(
-        "for the disk: read ahead (posix_fadvise), keep several requests on their way (io_uring), or keep the data in "
-        "memory",
-        "cat /proc/{pid}/io",
+        "for the disk: see in which calls; what it reads can be read ahead, and what it writes forced out less often",
+        "sudo timeout 2 strace -c -w -p {tid}",
     ),
     "fault": Pattern(
         "for pages of its own memory to come from the disk: it needs more memory, or to lock what it uses (mlock)",
@@ -436,6 +447,26 @@ WAITS = {
     ),
 }
 """The patterns by the word after ``wait.``. The waits that are not here are the thread's own choice."""
+
+READS = Pattern(
+    "for the disk to read: read ahead (posix_fadvise), keep several requests on their way (io_uring), or keep the data "
+    "in memory",
+    "cat /proc/{pid}/io",
+)
+"""Instead of that for ``disk`` where the thread's calls read."""
+FORCES = Pattern(
+    "for the disk, to which it forces what it wrote: gather several writes and force them once (a group commit), or "
+    "take a disk that answers faster",
+    FORCED.command,
+)
+"""Instead of that for ``disk`` where the thread's calls force out what was written."""
+LOCK = Pattern(
+    "for a lock: hold it for a shorter time, split it, or keep the data per thread",
+    _WHICH,
+)
+"""Instead of that for ``futex`` where it is one (`headway.advice.locks`)."""
+CALLS_THAT_READ = frozenset(f"{_RECEIVE} preadv preadv2 getdents64 sendfile splice copy_file_range".split())
+CALLS_THAT_FORCE = frozenset(FORCED.calls.split())
 
 WAITS_FOR_OTHERS = {
     "disk": Pattern(

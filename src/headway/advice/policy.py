@@ -22,9 +22,19 @@ from headway.model.ledger import Ledger, Thread
 from headway.model.quality import Quality
 
 from . import patterns
-from .evidence import DISK, begun_and_ended, by_disk, recorded
+from .evidence import (
+    DISK,
+    begun_and_ended,
+    by_disk,
+    ends_of_processes,
+    forces,
+    has_own_timers,
+    reads,
+    recorded,
+)
 from .facilities import Facilities
 from .findings import LONGEST, Finding, Helps, applied, interrupted, largest, of_pattern, share_of
+from .locks import Lock, lock_of, locks
 from .patterns import Pattern
 from .ready import against_waiting, by_devices, waiting
 from .remedy import Contentions, Remedy, able, time_in
@@ -66,8 +76,8 @@ _NAMES = 3
 """Maximum number of names in a sentence."""
 _BRIEF = 100_000_000
 """A thread that ends with so few nanoseconds of processor time loses to the kernel mostly what its two ends cost."""
-_FEW_FAULTS = 100
-"""The beginning and end of a thread that is not the first of its process take fewer faults and calls for memory."""
+_MANY_PROCESSES = 10
+"""Where fewer processes end, the new memory of those is not what matters."""
 _LONG_CALL = 100_000
 """A call that takes more, ns, does not lose its time to the number of calls."""
 _FEW_CALLS = 10
@@ -75,7 +85,6 @@ _FEW_CALLS = 10
 
 
 _OF_TD = frozenset({"mpi", "kpi", "iopi"})
-_OF_MEMORY = frozenset(patterns.OF_BRIEF) - {patterns.LIVES}
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
 
 
@@ -132,13 +141,14 @@ def _of_threads(
 ) -> Iterator[tuple[Finding, Advice]]:
     # Counting is left until a finding needs it: there may be thousands of threads, and a screen every second.
     contentions = cache(lambda: Contentions(ledger, _processors(ledger, where)))
+    many_end = cache(lambda: ends_of_processes(ledger) >= _MANY_PROCESSES)
     living = _living(ledger)
     alike: dict[tuple[int | None, str, str], list[tuple[Finding, Helps]]] = {}
     for finding in losses:
         if finding.index == "ready":
             helps = against_waiting(ledger, finding, contentions(), where, _processors(ledger, where))
         else:
-            helps = _lost(ledger, finding, where, contentions)
+            helps = _lost(ledger, finding, where, contentions, many_end)
         process = finding.thread.pid if by_process else None
         alike.setdefault((process, finding.index, helps.cause or helps.text), []).append((finding, helps))
     for group in alike.values():
@@ -187,7 +197,13 @@ def _knows_td(ledger: Ledger, thread: Thread) -> bool:
     return ledger.indices(thread).quality["td"] not in (Quality.PARTIAL, Quality.UNAVAILABLE)
 
 
-def _lost(ledger: Ledger, finding: Finding, where: Facilities, contentions: Callable[[], Contentions]) -> Helps:
+def _lost(
+    ledger: Ledger,
+    finding: Finding,
+    where: Facilities,
+    contentions: Callable[[], Contentions],
+    many_end: Callable[[], bool],
+) -> Helps:
     seen = "" if _knows_td(ledger, finding.thread) else " that was seen"
     share = f"{finding.value:.0%} of the lost time{seen} is "
     if finding.index == "mpi":
@@ -195,7 +211,7 @@ def _lost(ledger: Ledger, finding: Finding, where: Facilities, contentions: Call
     if finding.index == "iopi":
         # A recording of the machine does not tell the poll latch from a region that the program marks.
         return _polling(share, finding.thread, marks=ledger.source != "recording" or ledger.time_unit != "cycles")
-    return _kernel(share, ledger, finding.thread, where, contentions)
+    return _kernel(share, ledger, finding.thread, where, contentions, many_end)
 
 
 def _memory(share: str, thread: Thread, where: Facilities, contentions: Callable[[], Contentions]) -> Helps:
@@ -243,12 +259,17 @@ def _poll_pattern(state: str) -> Pattern:
 
 
 def _kernel(
-    share: str, ledger: Ledger, thread: Thread, where: Facilities, contentions: Callable[[], Contentions]
+    share: str,
+    ledger: Ledger,
+    thread: Thread,
+    where: Facilities,
+    contentions: Callable[[], Contentions],
+    many_end: Callable[[], bool],
 ) -> Helps:
     had = processor_time(ledger.times(thread)) if ledger.unit == ledger.time_unit == "ns" else _BRIEF + 1
     brief = thread.end is not None and had <= _BRIEF
     single = partial(_kernel_pattern, thread)
-    of_ends = partial(_pattern_of_brief, thread) if brief and _of_its_ends(thread) else single
+    of_ends = partial(_pattern_of_brief, thread) if brief and _begins_a_program(thread) and many_end() else single
     name, pattern = _most(thread.states, Kind.KERNEL, of_ends)
     first, _, tag = name.partition(".")
     count = thread.states[name].count
@@ -269,23 +290,21 @@ def _kernel(
     return of_pattern(found, pattern)
 
 
-def _of_its_ends(thread: Thread) -> bool:
+def _begins_a_program(thread: Thread) -> bool:
     """Return whether the faults and calls for memory of a brief thread may be those of its beginning and its end.
 
-    They are not what matters where it waited longer for other threads' (mmap_lock).
+    A program's memory is new when it begins. It is not what matters where the thread waited longer for other threads'
+    (mmap_lock).
     """
-    if time_in(thread, "wait.mmap_lock") > processor_time(thread.times()):
-        return False
-    if thread.tid == thread.pid:  # it began with a program, whose memory is new
-        return True
-    own = [cell.count or 0 for state, cell in thread.states.items() if _kernel_pattern(thread, state) in _OF_MEMORY]
-    return sum(own) <= _FEW_FAULTS
+    return thread.tid == thread.pid and time_in(thread, "wait.mmap_lock") <= processor_time(thread.times())
 
 
 def _kernel_pattern(thread: Thread, state: str) -> Pattern:
     first, _, call = state.partition(".")
     if is_interrupt(state):
-        return patterns.of_interrupt(state) or patterns.DEVICES
+        found = patterns.of_interrupt(state) or patterns.DEVICES
+        own = found is patterns.TICKS and has_own_timers(thread, thread.states[state].count)
+        return patterns.TIMERS if own else found
     if state == "kernel.thread":
         return patterns.SUBMISSIONS if thread.name.startswith("iou-sqp-") else patterns.KERNEL_THREAD
     if first == "noneffective":
@@ -335,11 +354,9 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
         )
     anomaly = busy_without_user_code(ledger, r)
     if anomaly is not None:
-        command = anomaly.pattern.command
-        if anomaly.thread is not None:
-            command = _command(command, anomaly.thread, _living(ledger))
+        command = _command(anomaly.pattern.command, anomaly.thread, _living(ledger))
         text = f"{anomaly.found}: {anomaly.pattern.text}"
-        advice = Advice(None, "system", anomaly.share, r.system, text, _for_anybody(command), at_stake=anomaly.lost)
+        advice = Advice(None, "system", anomaly.share, r.system, text, command, at_stake=anomaly.lost)
         yield _without_linux(ledger, advice)
     for processor in ledger.processors:
         taken = interrupt_time(processor.states)
@@ -355,32 +372,46 @@ def _of_the_machine(ledger: Ledger, rows: _Rows, r: Thresholds, where: Facilitie
 
 
 def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
-    """One for each reason that is worth a word: the thread that did most beside waiting for it.
+    """One for each reason that is worth a word, and for each lock: the thread that did most beside waiting for it."""
+    causes = recorded(ledger)
+    found = _waits_by_reason(ledger, rows, r, causes=causes)
+    living = _living(ledger) if found else frozenset()
+    for (reason, lock), threads in sorted(found.items(), key=lambda item: -time_in(item[1][0], f"wait.{item[0][0]}")):
+        first, others = threads[0], threads[1:] if lock else []
+        pattern = patterns.LOCK if lock else _wait_pattern(first, reason, causes=causes)
+        times = [time_in(thread, f"wait.{reason}") for thread in (first, *others)]
+        share = times[0] / first.span
+        what, _, helps = pattern.text.partition(": ")
+        text = f"it waits {share:.0%} of the time {what}{_waited(first, f'wait.{reason}')}: {helps}"
+        if others:
+            text += f" ({_alike(first, others)} alike)"
+        command = _command(pattern.command, first, living)
+        advice = Advice(first.tid, "wait", share, r.wait, text, command, at_stake=sum(times), name=first.name)
+        yield _without_linux(ledger, replace(advice, alike=len(others)))
+
+
+def _waits_by_reason(
+    ledger: Ledger, rows: _Rows, r: Thresholds, *, causes: bool
+) -> dict[tuple[str, Lock | None], list[Thread]]:
+    """Return the threads that mostly wait for one thing, those first that do most beside that.
 
     A thread that hardly works rests where it waits for another thread, a pipe or the network: it has nothing to do. An
     idle worker of a server waits like that. It does not work while it is ready, which takes long where others have the
-    processors. The disk and the interpreter lock are waited for in the middle of work.
+    processors. The disk, the interpreter lock and every other lock are waited for in the middle of work.
     """
-    found: dict[str, tuple[int, Thread, float]] = {}
-    causes = recorded(ledger)
+    found: dict[tuple[str, Lock | None], list[Thread]] = {}
     mostly = [(t, times) for t, times in rows if t.span and times.get(Kind.WAIT, 0) > r.wait * t.span]
     mostly.sort(key=lambda row: (-able(row[1]), row[0].key))
+    known = locks(ledger) if causes and mostly else frozenset()
     for thread, times in mostly:
         for reason in patterns.WAITS:
-            cell = thread.states.get(f"wait.{reason}")
-            rests = reason in patterns.RESTS or (causes and not _by_disk(thread, reason))
+            lock = lock_of(thread, known) if reason == "futex" else None
+            rests = lock is None and (reason in patterns.RESTS or (causes and not _by_disk(thread, reason)))
             if rests and processor_time(times) < r.rest * thread.span:
                 continue
-            if cell and cell.time > r.wait * thread.span and reason not in found:
-                found[reason] = cell.time, thread, cell.time / thread.span
-    living = _living(ledger) if found else frozenset()
-    for reason, (time, thread, share) in sorted(found.items(), key=lambda item: -item[1][0]):
-        pattern = _wait_pattern(thread, reason, causes=causes)
-        what, _, helps = pattern.text.partition(": ")
-        text = f"it waits {share:.0%} of the time {what}{_waited(thread, f'wait.{reason}')}: {helps}"
-        command = _command(pattern.command, thread, living)
-        advice = Advice(thread.tid, "wait", share, r.wait, text, command, at_stake=time, name=thread.name)
-        yield _without_linux(ledger, advice)
+            if time_in(thread, f"wait.{reason}") > r.wait * thread.span:
+                found.setdefault((reason, lock), []).append(thread)
+    return found
 
 
 def _by_disk(thread: Thread, reason: str) -> bool:
@@ -390,6 +421,8 @@ def _by_disk(thread: Thread, reason: str) -> bool:
 
 def _wait_pattern(thread: Thread, reason: str, *, causes: bool) -> Pattern:
     """Return the pattern of a wait. That it is one for the disk takes evidence."""
+    if reason == "disk" and _by_disk(thread, reason) and (forces(thread) or reads(thread)):
+        return patterns.FORCES if forces(thread) else patterns.READS
     if _by_disk(thread, reason):
         return patterns.WAITS[reason]
     return (patterns.WAITS_FOR_OTHERS if causes else patterns.UNSEEN_WAITS)[reason]
@@ -412,20 +445,16 @@ def _living(ledger: Ledger) -> frozenset[int]:
     return frozenset(t.pid for t in ledger.threads if t.end is None)
 
 
-def _command(command: str, thread: Thread, living: frozenset[int]) -> str:
-    """Insert the thread's ids into a command.
+def _command(command: str, thread: Thread | None, living: frozenset[int]) -> str | None:
+    """Insert the thread's ids into a command; None: it has ended or is not known, so there is nobody to look at.
 
-    A thread that has ended is given as a variable that the user sets, because its ids may belong to another thread by
-    now.
+    The ids of what has ended may belong to another thread by now.
     """
-    tid = str(thread.tid) if thread.end is None else '"$TID"'
-    pid = str(thread.pid) if thread.pid in living else '"$PID"'
-    return command.format(tid=tid, pid=pid)
-
-
-def _for_anybody(command: str) -> str:
-    """Let the user set the ids where no thread is known."""
-    return command.replace("{tid}", '"$TID"').replace("{pid}", '"$PID"')
+    if "{tid}" in command and (thread is None or thread.end is not None):
+        return None
+    if "{pid}" in command and (thread is None or thread.pid not in living):
+        return None
+    return command if thread is None else command.format(tid=thread.tid, pid=thread.pid)
 
 
 def _without_linux(ledger: Ledger, advice: Advice) -> Advice:

@@ -131,13 +131,21 @@ def _others(ledger: Ledger, found: str, shared: Contention, processors: int) -> 
             f"more runs on {_number(processors)} than they can take; start fewer threads, or allow it more processors"
         )
         return Helps(found, text, "taskset -acp {pid}", cause=_OTHERS)
+    if shared.namesakes > 1:  # one of them alone gains nothing that the others do not lose
+        return Helps(found, _for_all_of_a_name(shared, processors), "taskset -acp {pid}", remedy=remedy, cause=_OTHERS)
     text = f"other processes want the same ones; keep {remedy.processors} for this process alone"
-    if shared.namesakes > 1 and processors and shared.demand_of_name > processors:
-        text = (
-            f"the {shared.namesakes:,} processes {shared.name[:LONGEST]} together have work for "
-            f"{shared.demand_of_name:.1f} processors: start fewer, or keep {remedy.processors} for this one alone"
-        )
     return applied(Helps(found, text, "", cause=_OTHERS), remedy)
+
+
+def _for_all_of_a_name(shared: Contention, processors: int) -> str:
+    """Return what helps processes of one name, of which a server has one for each connection."""
+    text = (
+        f"the {shared.namesakes:,} processes {shared.name[:LONGEST]} together have work for "
+        f"{shared.demand_of_name:.1f} processors: "
+    )
+    if processors and shared.demand_of_name > processors:
+        return f"{text}start fewer, or let fewer work at a time"
+    return f"{text}run less beside them, or give their control group processors of its own (cpuset.cpus)"
 
 
 def _number(processors: int) -> str:
@@ -146,11 +154,11 @@ def _number(processors: int) -> str:
 
 def _meanwhile(thread: Thread, own: Set[int], time: int) -> str:
     """Return a clause that names the threads of other processes that had the processor; empty if none was recorded."""
-    times: dict[tuple[str, str | None], list[Cause]] = {}
+    times: dict[tuple[str, str], list[Cause]] = {}
     for cause in thread.causes:
         held = cause.behind is Behind.HOLDER and cause.state == READY and cause.tid is not None
         if held and cause.tid not in own and cause.pid != thread.pid:
-            times.setdefault((cause.name, cause.cgroup), []).append(cause)
+            times.setdefault((cause.name, _elsewhere(cause, thread.cgroup)), []).append(cause)
     ranked = sorted(((sum(c.time for c in of), of) for of in times.values()), key=lambda row: (-row[0], row[1][0].name))
     named = [
         f"{_neighbour(of, thread.cgroup)} had it for {min(total / time, 1):.0%} of that time"
@@ -164,9 +172,14 @@ def _neighbour(causes: list[Cause], own: str | None) -> str:
     """Name a neighbour: its thread or threads, and the pod, container or unit, unless the thread is in that itself."""
     first = causes[0]
     title = _title(first) if len(causes) == 1 else f"{len(causes):,} threads {first.name[:LONGEST]}"
-    origin = origin_of(first.cgroup or "")
-    pod = "" if origin.pod == origin.path or first.cgroup == own else origin.pod
+    pod = _elsewhere(first, own)
     return f"{title} of {pod[:LONGEST]}" if pod else title
+
+
+def _elsewhere(cause: Cause, own: str | None) -> str:
+    """Return the pod, container or unit of a neighbour; empty: that has no name, or is the thread's own."""
+    origin = origin_of(cause.cgroup or "")
+    return "" if origin.pod == origin.path or cause.cgroup == own else origin.pod
 
 
 def _title(cause: Cause) -> str:

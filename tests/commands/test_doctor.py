@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from headway.commands import doctor
 from headway.commands.doctor import command, render, verdicts
 from headway.linux.bpf.loading import SHAPES
-from headway.linux.doctor.capabilities import USUAL_SHAPE, Capability, System
+from headway.linux.doctor.capabilities import FULL_SHAPE, Capability, System
 
 pytestmark = pytest.mark.kernel
 
@@ -59,7 +59,7 @@ def test_the_kernel_loads_the_programs_in_every_shape() -> None:
     assert found["eBPF programs"]["why"] == f"the kernel loads them in all {len(SHAPES)} shapes that commands need"
 
 
-@pytest.mark.parametrize(("options", "shapes"), [([], (USUAL_SHAPE,)), (["--all"], tuple(SHAPES))])
+@pytest.mark.parametrize(("options", "shapes"), [([], (FULL_SHAPE,)), (["--all"], tuple(SHAPES))])
 def test_only_all_loads_every_shape(
     monkeypatch: pytest.MonkeyPatch, options: list[str], shapes: tuple[str, ...]
 ) -> None:

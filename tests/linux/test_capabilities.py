@@ -17,6 +17,7 @@ from headway.linux.bpf.loading import SHAPES, Shape
 from headway.linux.bpf.unavailable import UnavailableError
 from headway.linux.doctor.capabilities import (
     BPF_NEEDS,
+    FULL_SHAPE,
     OPTIONAL_TRACEPOINTS,
     TRACEPOINTS,
     USUAL_SHAPE,
@@ -418,6 +419,29 @@ def test_what_is_being_tried_is_told(tree: Tree) -> None:
 def test_the_usual_shape_is_that_of_stat_without_options() -> None:
     usual = Shape.of(Selection(pids=(1,)), MeasureOptions(), intervals=False, record=False, namespace=False)
     assert SHAPES[USUAL_SHAPE] == usual
+
+
+def test_what_is_not_tried_is_said(tree: Tree) -> None:
+    some, all_of_them = (tree.probe(shapes=shapes)["eBPF programs"].why for shapes in ((FULL_SHAPE,), tuple(SHAPES)))
+    others = f"the {len(SHAPES) - 1} other ways to measure: not tried (--all)"
+    assert some == f"the kernel loads them for headway {FULL_SHAPE}; {others}"
+    assert "not tried" not in all_of_them
+
+
+def test_where_the_full_shape_is_refused_the_usual_one_is_tried(tree: Tree) -> None:
+    why = "charge_event: R2 unbounded memory access"
+    found = tree.probe(FakeKernel(refused={FULL_SHAPE: why}), (FULL_SHAPE,))["eBPF programs"]
+    assert found.available, "stat without -v is measured exactly"
+    assert f"1 of 2 shapes of them: for {FULL_SHAPE} ({why})" in found.why
+    assert "not tried (--all)" in found.why
+    both = FakeKernel(refused={FULL_SHAPE: why, USUAL_SHAPE: why})
+    assert not tree.probe(both, (FULL_SHAPE,))["eBPF programs"].available
+
+
+def test_what_is_tried_is_what_stat_needs_with_all_that_its_report_can_show() -> None:
+    wanted = MeasureOptions(why=True, durations=1)
+    full = Shape.of(Selection(pids=(1,)), wanted, intervals=False, record=False, namespace=False)
+    assert SHAPES[FULL_SHAPE] == full
 
 
 def test_a_reason_does_not_advise_to_use_proc_which_the_verdict_says(tree: Tree) -> None:

@@ -30,7 +30,8 @@ BELIEVED, DOUBTED, NOTHING_TO_VERIFY = 0, 1, 3
     "--all",
     "every_shape",
     is_flag=True,
-    help="Load the eBPF programs in every shape that a command needs, not only for stat. Takes half a minute or more.",
+    help="Load the eBPF programs in every shape that a command needs, not only for stat. This takes half a minute or "
+    "more.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
@@ -49,8 +50,8 @@ def command(every_shape: bool, as_json: bool, verify: bool) -> None:
 
     Show what can be measured here, what cannot, why, and the command that would change it.
 
-    If the user has the privileges for it, the eBPF programs are loaded as headway stat loads them, and unloaded again;
-    with --all in every shape that a command needs. Nothing is attached.
+    If the user has the privileges for it, the eBPF programs are loaded as headway stat -v loads them, and unloaded
+    again. With --all they are loaded in every shape that a command needs. Nothing is attached.
     """
     if verify:
         if every_shape:

@@ -40,6 +40,7 @@ from headway.system_call import system_call
 
 __all__ = [
     "BPF_NEEDS",
+    "FULL_SHAPE",
     "OPTIONAL_TRACEPOINTS",
     "TRACEPOINTS",
     "USUAL_SHAPE",
@@ -93,6 +94,8 @@ ARCHITECTURES = ("x86_64", "aarch64")
 
 USUAL_SHAPE = "stat -p"
 """The shape in which the eBPF programs are loaded for ``headway stat`` without further options."""
+FULL_SHAPE = "stat -v"
+"""That with all that the report can show: what the kernel takes in it, it takes in the usual one."""
 
 _CYCLES = perf.Event("cycles", perf.HARDWARE, 0)
 _CYCLES_OF_USER_CODE = replace(_CYCLES, exclude_kernel=True, exclude_hv=True)
@@ -214,8 +217,11 @@ class System:
     kernel: Kernel = field(default_factory=Kernel)
     object: Path | None = field(default_factory=_packaged_object)
     """The eBPF object of the package; None: it is not there."""
-    shapes: Sequence[str] = (USUAL_SHAPE,)
-    """The shapes (`headway.linux.bpf.loading`) in which the eBPF programs are loaded, the usual one among them."""
+    shapes: Sequence[str] = (FULL_SHAPE,)
+    """The shapes (`headway.linux.bpf.loading`) in which the eBPF programs are loaded.
+
+    The usual one is tried too, if one is refused.
+    """
     told: Callable[[str, int], None] = lambda what, tried: None
     """Called with what is being tried, and how many shapes have been, for progress messages."""
 
@@ -475,14 +481,12 @@ def _programs(system: System) -> Capability:
     if system.object is None or not system.btf:
         return Capability(name, False, "not tried: the eBPF object or BTF is missing")
     try:
-        found = system.kernel.load_programs(
-            system.shapes, lambda shape, tried: system.told(f"{name}, as for {shape}", tried)
-        )
+        found = _tried(system, name)
     except HeadwayError as error:
         return Capability(name, False, error.cause, error.advice or None)
     refused = {shape: why for shape, why in found.items() if why is not None}
     if not refused:
-        return Capability(name, True, _loaded(len(found)))
+        return Capability(name, True, _loaded(list(found)))
     by_reason: dict[str, list[str]] = {}
     for shape, why in refused.items():
         by_reason.setdefault(why, []).append(shape)
@@ -492,7 +496,7 @@ def _programs(system: System) -> Capability:
     if len(found) == 1:
         words = f"the kernel refuses them {reasons}"
     if USUAL_SHAPE not in refused:  # the shapes of other commands are exceptions
-        return Capability(name, True, words)
+        return Capability(name, True, words + _untried(len(found)))
     return Capability(
         name,
         False,
@@ -501,11 +505,32 @@ def _programs(system: System) -> Capability:
     )
 
 
-def _loaded(shapes: int) -> str:
+def _tried(system: System, name: str) -> dict[str, str | None]:
+    """Load the programs in the shapes that are wanted, and in the usual one if that alone may do."""
+
+    def told(shape: str, tried: int) -> None:
+        system.told(f"{name}, as for {shape}", tried)
+
+    found = system.kernel.load_programs(system.shapes, told)
+    if USUAL_SHAPE not in found and any(found.values()):
+        found |= system.kernel.load_programs((USUAL_SHAPE,), told)
+    return found
+
+
+def _loaded(shapes: Sequence[str]) -> str:
     """Return what was found, where the kernel loads the programs in all the shapes that were tried."""
-    if shapes == 1:
-        return f"the kernel loads them for headway {USUAL_SHAPE} (--all: for every command)"
-    return f"the kernel loads them in all {shapes} shapes that commands need"
+    untried = _untried(len(shapes))
+    if not untried:
+        return f"the kernel loads them in all {len(shapes)} shapes that commands need"
+    return f"the kernel loads them for headway {' and '.join(shapes)}{untried}"
+
+
+def _untried(tried: int) -> str:
+    """Return a clause that says how many shapes were not tried; empty: all were."""
+    from headway.linux.bpf.loading import SHAPES
+
+    others = len(SHAPES) - tried
+    return f"; the {others} other ways to measure: not tried (--all)" if others > 0 else ""
 
 
 def _tracepoints(system: System) -> Capability:

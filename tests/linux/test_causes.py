@@ -330,4 +330,4 @@ def test_what_is_behind_an_index_is_shown(compile_c: Compile) -> None:
     words = ["--why", "wait", "-q", "--", str(compile_c("why_mutex"))]
     report = CliRunner().invoke(stat.command, words, env={"COLUMNS": "100"}, catch_exceptions=False).stderr
     assert "for why_mutex: lock" in report
-    assert "by  holder" in report
+    assert "woken by holder" in report

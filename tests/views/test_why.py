@@ -68,7 +68,7 @@ def test_waiting_is_told_by_reason_what_it_was_for_and_who_ended_it() -> None:
         ["wait.futex", "300", "ms", "75", "%", "30", "10.0", "ms"],
         ["for", "prog:", "lock", "240", "ms", "80", "%", "20", "12.0", "ms"],
         ["not", "known", "60.0", "ms", "20", "%"],
-        ["by", "holder", "72", "270", "ms", "90", "%", "25", "10.8", "ms"],
+        ["woken", "by", "holder", "72", "270", "ms", "90", "%", "25", "10.8", "ms"],
         ["irq.timer", "30.0", "ms", "10", "%", "5", "6.00", "ms"],
         ["wait.pipe", "100", "ms", "25", "%", "4", "25.0", "ms"],
         ["for", "pipe:[17]", "100", "ms", "100", "%", "4", "25.0", "ms"],
@@ -193,10 +193,10 @@ def test_many_threads_are_explained_by_name_and_then_have_a_line_each() -> None:
     found = lines(Ledger("bpf", Window(0, SPAN), (*pool(480), WAITER)), "wait", width=120, limit=3)
     assert found[1].startswith("worker-* (480 threads, process 70)")
     assert found[3].split()[:3] == ["for", "prog:", "queue"]
-    assert found[5].split()[:4] == ["by", "worker-*", "(480", "threads)"]
+    assert found[5].split()[:5] == ["woken", "by", "worker-*", "(480", "threads)"]
     at = found.index("of these")
     assert found[at + 1].split()[:2] == ["waiter", "71"]
-    assert "futex prog: queue by worker-" in found[at + 2]
+    assert "futex prog: queue woken by worker-" in found[at + 2]
     assert found[at + 4].split()[:4] == ["…", "478", "more", "threads"]
     assert len(found) < 25
 
@@ -213,12 +213,12 @@ def test_threads_of_several_processes_say_so() -> None:
 
 
 def test_a_state_says_in_a_line_what_is_behind_it() -> None:
-    assert in_a_line(WAITER, "wait.futex", 80) == "for prog: lock 80 %; by holder 72 90 %, irq.timer 10 %"
-    assert in_a_line(WAITER, "wait.futex", 40) == "for prog: lock 80 %; by holder 72 90 %"
+    assert in_a_line(WAITER, "wait.futex", 80) == "for prog: lock 80 %; woken by holder 72 90 %, irq.timer 10 %"
+    assert in_a_line(WAITER, "wait.futex", 45) == "for prog: lock 80 %; woken by holder 72 90 %"
     assert in_a_line(WAITER, "ready", 60) == "held by holder 72 50 %, other 99 20 %, cc1 1234 10 %"
     assert in_a_line(WAITER, "user", 80) == ""
     text = "\n".join(text_of(line) for line in table(LEDGER, verbose=True))
-    assert "              for prog: lock 80 %; by holder 72 90 %, irq.timer 10 %\n" in text
+    assert "              for prog: lock 80 %; woken by holder 72 90 %, irq.timer 10 %\n" in text
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])

@@ -75,7 +75,7 @@ _WITHOUT_HOLDER = {
     NOT_KNOWN: NOT_KNOWN,
     STILL_READY: "not known: still ready at the end",
 }
-_RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "by  ", Behind.HOLDER: ""}
+_RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "woken by ", Behind.HOLDER: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +399,7 @@ def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:
         cause = next((c for c in thread.causes if c.state == most and c.behind is behind and c.time), None)
         if cause is not None:
             told = " ".join(_label(cause)).strip()
-            words.append(told if behind is Behind.OBJECT else f"by {told}")
+            words.append(told if behind is Behind.OBJECT else f"woken by {told}")
     return _Row(1, _named(thread.name), time, thread.span, count, str(thread.tid), note=" ".join(words))
 
 

@@ -356,7 +356,7 @@ def test_the_panel_says_what_is_behind_the_waits() -> None:
     picture = Roster().take(made(0, thread))
     text = "\n".join(map(text_of, panel(picture, picture.every[0], 70)))
     assert "why threads waited" in text
-    assert "by  other 7" in text
+    assert "woken by other 7" in text
     bare = Roster().take(made(0, one(1, 0, 40)))
     text = "\n".join(map(text_of, panel(bare, bare.every[0], 70)))
     assert "is recorded with --why wait" in " ".join(text.split())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from tests.ledgers import HOSTILE_NAMES
 
-from headway.views.printable import clean, fit, width_of, wrap
+from headway.views.printable import clean, fit, fit_name, width_of, wrap
 
 texts = st.text() | st.sampled_from(HOSTILE_NAMES)
 
@@ -64,3 +64,20 @@ def test_wrapped_text_is_all_there_and_no_line_is_too_long(text: str, width: int
 
 def test_a_command_in_several_lines_is_still_a_command() -> None:
     assert wrap("sudo perf record -t 4712", 16, " \\") == ["sudo perf \\", "record -t 4712"]
+
+
+@given(texts, st.integers(0, 30))
+def test_a_name_keeps_its_beginning_and_its_end(text: str, width: int) -> None:
+    shown = clean(text)
+    fitted = fit_name(shown, width)
+    assert width_of(fitted) == width
+    if width_of(shown) > width >= 3 and "…" not in shown:
+        head, _, tail = fitted.rstrip(" ").rpartition("…")
+        assert shown.startswith(head)
+        assert shown.rstrip(" ").endswith(tail)
+
+
+def test_threads_that_differ_in_their_numbers_only_stay_apart() -> None:
+    eight = {fit_name(f"rocksdb:bottom-{number}", 10) for number in range(8)}
+    assert len(eight) == 8
+    assert "rocks…om-7" in eight

@@ -243,7 +243,7 @@ def test_no_thread_is_lost_and_no_table_is_longer_than_the_terminal(
     for line in lines[1 : lines.index("")]:
         if line.startswith(("all ", "no thread")):
             break
-        told = re.match(r"… ([0-9]+) more|[a-z0-9 ]+[…]? × ([0-9]+)", line)
+        told = re.match(r"… ([0-9]+) more|[a-z0-9 ]+(?:…[a-z0-9 ]*)? × ([0-9]+)", line)
         number += int(next(filter(None, told.groups()))) if told else 1
     assert number == len(found)
 

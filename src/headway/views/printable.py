@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from headway.text import escaped
 
-__all__ = ["clean", "fit", "visible", "width_of", "wrap"]
+__all__ = ["clean", "fit", "fit_name", "visible", "width_of", "wrap"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Variation selectors, regional indicators and skin tones merge with the character before them into one picture on some
@@ -90,6 +90,20 @@ def fit(text: str, width: int, right: bool = False) -> str:
         taken = width_of(text)
     space = " " * (width - taken)
     return space + text if right else text + space
+
+
+def fit_name(name: str, width: int) -> str:
+    """Return a clean name in exactly ``width`` columns: what is cut is its middle, as names of threads end in numbers.
+
+    >>> fit_name("tokio-runtime-w-12", 12)
+    'tokio-…-w-12'
+    """
+    if width_of(name) <= width or width < 3:
+        return fit(name, width)
+    end = _beginning(name[::-1], (width - 1) // 2)[::-1]
+    while end and cell_len(end[0]) == 0:  # a mark whose letter is cut off
+        end = end[1:]
+    return fit(f"{_beginning(name, width - 1 - width_of(end))}…{end}", width)
 
 
 def _beginning(text: str, width: int) -> str:

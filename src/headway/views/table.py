@@ -43,7 +43,7 @@ from .figures import MARKS, NOTHING, share, with_unit
 from .lines import Line, indented, show
 from .listing import DEFAULT, Listing
 from .losses import explained_losses, named_losses
-from .printable import clean, fit, width_of
+from .printable import clean, fit, fit_name, width_of
 from .tasks import tasks_table
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _label(group: Group, width: int, tid: int) -> Line:
     if left < 1:  # no room for a name
         return [(fit(count.strip(), room), _DIM)]
     name = clean(group.name, 64)
-    name = fit(name, min(width_of(name), left))
+    name = fit_name(name, min(width_of(name), left))
     line: Line = [(name, ""), (fit(count, room - width_of(name)), _DIM)]
     return [*line, (" " + found.rjust(tid), _DIM)] if found else line
 

@@ -35,7 +35,7 @@ from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE,
 from .divided import mark_of
 from .figures import share, with_unit
 from .lines import Line
-from .printable import clean, fit, width_of, wrap
+from .printable import clean, fit, fit_name, width_of, wrap
 
 __all__ = ["PARTS", "in_a_line", "why"]
 
@@ -513,5 +513,5 @@ def _cut(text: str, row: _Row, width: int) -> Line:
     room = width - width_of(detail)
     if not detail or room < _MIN_LABEL:
         return [(fit(text, width), row.style)]
-    label = fit(text[: len(text) - len(detail)], min(room, width_of(text) - width_of(detail)))
+    label = fit_name(text[: len(text) - len(detail)], min(room, width_of(text) - width_of(detail)))
     return [(label, row.style), (detail + " " * (room - width_of(label)), _DIM)]

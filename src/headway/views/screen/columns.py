@@ -14,7 +14,7 @@ from headway.dataclass import dataclass
 from headway.model import Amounts, GroupBy, Kind, Ledger, Precision, Quality, indices_of
 from headway.views.figures import MARKS, NOTHING
 from headway.views.lines import Line
-from headway.views.printable import clean, fit, width_of
+from headway.views.printable import clean, fit, fit_name, width_of
 
 from .bar import bar, spark
 from .roster import KEPT, GroupRow, Key, Order, ThreadRow, waits_most_for
@@ -248,12 +248,12 @@ def _figure(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
 def _cell_name(row: ThreadRow, column: Column, layout: ColumnLayout) -> Line:
     name = clean(row.name, 64)
     if not isinstance(row, GroupRow):
-        return [(fit("  " * row.inside + name, column.width), "")]
+        return [(fit("  " * row.inside + fit_name(name, max(column.width - 2 * row.inside, 0)), column.width), "")]
     mark, count = "▸ " if row.folded else "▾ ", f" × {row.members:,}"
     room = column.width - len(mark) - len(count)
     if room < 4:
         return [(fit(mark + name, column.width), "title")]
-    name = fit(name, min(room, width_of(name)))
+    name = fit_name(name, min(room, width_of(name)))
     return [(mark, "dim"), (name, "title"), (count + " " * (room - width_of(name)), "dim")]
 
 

@@ -261,8 +261,18 @@ def test_what_is_not_exact_carries_a_mark_and_a_reason() -> None:
     assert "~9.34s" in text
     assert "~75ms" in text
     assert "EPI, kernel: sampled (the kernel samples it at 250 Hz)" in text
-    assert "memory, poll: unavailable" in text
-    assert "stolen: per CPU" in text
+    assert "memory, poll: unavailable" not in text, "no mark above stands for that"
+    assert "stolen: per CPU" not in text
+    everything = printed(80, sampled, verbose=True)
+    assert "memory, poll: unavailable" in everything
+    assert "stolen: per CPU" in everything
+    long = replace(sampled, reasons=dict.fromkeys(("kpi", "epi"), "the kernel samples it " * 9))
+    (line,) = (line for line in printed(80, long).splitlines() if "sampled (" in line)
+    assert line.endswith("…"), "a mark has one line"
+    assert " ".join(printed(80, long, verbose=True).split()).count("the kernel samples it") == 9
+    asked = replace(sampled, reasons={"budget": "1 % of it", "overhead": "calibrated"})
+    assert "budget: 1 % of it" in printed(80, asked)
+    assert "overhead: calibrated" not in printed(80, asked)
 
 
 def test_what_cannot_be_had_is_not_zero() -> None:
@@ -488,7 +498,9 @@ def test_time_divided_by_samples_has_its_sampling_error_and_says_so() -> None:
     assert "waiting for" in text
     words = " ".join(" ".join(notes).split())
     assert "processor time: 27 % counted exactly, 73 % divided by 3,999 samples, < 1 % not divided (no" in words
-    assert "poll: at least (samples do not tell it)" in text
+    assert "poll: at least" not in words
+    everything = " ".join(" ".join(text_of(line) for line in table(_SAMPLED, width=80, verbose=True)).split())
+    assert "poll: at least (samples do not tell it)" in everything
 
 
 def test_a_state_says_how_much_of_it_was_counted() -> None:
@@ -553,3 +565,23 @@ def test_time_divided_by_cycles_and_by_samples_says_both() -> None:
     threads = (*_SAMPLED.threads[2:], _by_mode(7009, 9 * 10**7, ModeCycles(1, 1), {}))
     text = " ".join(" ".join(text_of(line).split()) for line in table(replace(_SAMPLED, threads=threads), width=100))
     assert "50 % divided by the cycles of user and kernel mode, the rest divided by 9 samples" in text
+
+
+def test_verbose_explains_the_cost_by_the_kinds_of_events() -> None:
+    cells = {
+        "user": Cell(500, 40),
+        "kernel.read": Cell(200, 30),
+        "kernel.fault.minor": Cell(100, 10),
+        "irq.timer": Cell(50, 6),
+        "ready": Cell(50, 4),
+        "poll.read.pipe": Cell(50, 40),
+        "wait.pipe": Cell(50, 10),
+    }
+    one = Thread(1, 1, "a", 0, 0, None, 1000, 1000, cells)
+    found = Ledger("bpf", Window(0, 1000), (one,), overhead=Overhead(70, 140))
+    words = (
+        "status checks 40 (40 %), system calls 30 (30 %), page faults 10 (10 %), waits 10 (10 %), interrupts 6 (6 %), "
+        "times ready 4 (4 %)"
+    )
+    assert words in "\n".join(map(text_of, table(found, width=200, verbose=True)))
+    assert words not in "\n".join(map(text_of, table(found, width=200)))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from headway.dataclass import dataclass
 from headway.model import (
-    ABOUT_PARTS,
     READY,
     Amounts,
     Cell,
@@ -39,10 +38,11 @@ from headway.model import (
 from .console import Console
 from .divided import efficiency, exactness, how_divided, mark_of
 from .durations import in_words, rows_of, what_is_shown
+from .events_by_kind import events_in_words
 from .figures import MARKS, NOTHING, share, with_unit
-from .lines import Line, indented, show
+from .lines import Line, indented, show, text_of
 from .listing import DEFAULT, Listing
-from .losses import explained_losses, named_losses
+from .losses import are_small, explained_losses, named_losses
 from .printable import clean, fit, fit_name, width_of
 from .tasks import tasks_table
 
@@ -123,9 +123,11 @@ def _table(
     times = [thread.times() for thread in ledger.threads]
     divided = ledger.amounts(*ledger.threads) if ledger.divided else None
     worth = ledger.precision if divided is None else divided.worth(ledger.precision)
-    notes = [*_notes(ledger, times, worth, divided, width, verbose=verbose)]
+    notes = [*_notes(ledger, times, worth, divided, width, None if verbose else _EVERY_MARK)]
     listed = _listed(ledger, times, listing, len(notes), width)
     lines = [*_threads(ledger, times, listed, worth if divided is not None else None, width, verbose, durations)]
+    if not verbose:
+        notes = [*_notes(ledger, times, worth, divided, width, "\n".join(map(text_of, lines)))]
     if ledger.events and ledger.threads:
         lines += [[], *_events(ledger, listed, width)]
     if parts and ledger.threads:
@@ -708,6 +710,10 @@ def _shares(processor: Processor) -> tuple[int, int, int, int, int, int]:
 
 _MUCH = 0.05
 """The share of the threads' processor time above which a report says what measuring took."""
+_NOT_KNOWN = "–"
+_EVERY_MARK = "".join([*_NAMES.values(), *MARKS.values(), _NOT_KNOWN])
+_OF_OPTIONS = frozenset({"budget", "depth", "division", "marked functions", "seccomp", "tasks"})
+"""The reasons that follow from what the user asked for, or from the program. All others are told with -v."""
 _CHEAPER = "--budget 1% or --level switches takes less"
 
 
@@ -717,14 +723,14 @@ def _notes(
     worth: Precision,
     divided: Amounts | None,
     width: int,
-    *,
-    verbose: bool,
+    above: str | None,
 ) -> Iterator[Line]:
     """Yield the notes.
 
     ``times``: those of each thread; ``worth``: the precision of all threads; ``divided``: their amounts, if samples or
-    cycles divided any.
+    cycles divided any. ``above``: the table, whose marks are explained, in a line each; None: all there is to know.
     """
+    verbose = above is None
     unseen = sum([found[Kind.UNKNOWN] for found in times])
     quality = indices_of({}, worth).quality
     hidden = [_NAMES[index] for index in ("mpi", "kpi", "iopi") if quality[index] is Quality.UNAVAILABLE]
@@ -737,14 +743,17 @@ def _notes(
             reason = f"{' and '.join(hidden)} {'is' if len(hidden) == 1 else 'are'} in it"
         if divided is not None and not reason:
             reason = _why_divided(index, quality[index], divided)
-        if quality[index] is not Quality.EXACT:
+        if quality[index] is not Quality.EXACT and (above is None or _is_marked(name, quality[index], above)):
             alike.setdefault((_WORDS[quality[index]], reason), []).append(name)
     for name, reason in ledger.reasons.items():
-        if name not in _NAMES and (verbose or name != ABOUT_PARTS):  # they show with -v only
+        if name not in _NAMES and (verbose or name in _OF_OPTIONS):
             alike.setdefault(("", reason), []).append(name)
     for (word, reason), names in alike.items():
         text = f"{', '.join(names)}: {word} ({reason})" if word and reason else f"{', '.join(names)}: {word or reason}"
-        yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
+        every = [*indented(text, width, "", "  ")]
+        if word and not verbose and len(every) > 1:
+            every = [fit(text, width)]
+        yield from ([(line, _DIM)] for line in every)
     if divided is not None:
         text = f"processor time: {how_divided(divided)}"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
@@ -770,14 +779,23 @@ def _notes(
         if not {"level", "budget"} & ledger.reasons.keys():
             words += f": {_CHEAPER}"
         yield from ([(line, _DIM)] for line in indented(words, width, "", "  "))
+    if verbose and cost.time and (kinds := events_in_words(ledger)):
+        words = f"the cost is that of the events of these threads: {kinds}"
+        yield from ([(line, _DIM)] for line in indented(words, width, "", "  "))
     lost = named_losses(ledger.losses)
     if not lost:
         yield from ([(line, _DIM)] for line in indented(text + ", lost 0", width, "", "  "))
         return
     yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
-    yield from ([(line, _WORST)] for line in indented(f"lost: {lost}", width, "", "  "))
+    style = _DIM if are_small(ledger) else _WORST
+    yield from ([(line, style)] for line in indented(f"lost: {lost}", width, "", "  "))
     for words in explained_losses(ledger.losses):
         yield from ([(line, _DIM)] for line in indented(words, width, "  ", "    "))
+
+
+def _is_marked(name: str, quality: Quality, above: str) -> bool:
+    """Return whether the table has the column, and the mark of its quality."""
+    return name in above and (MARKS[quality] or _NOT_KNOWN) in above
 
 
 def _why_divided(index: str, quality: Quality, had: Amounts) -> str:

@@ -345,15 +345,39 @@ def test_the_panel_follows_the_chosen_thread_wherever_it_goes() -> None:
         assert "tid 2, process 100" in text
         assert "RPI 520 ms" in text
         assert "top system calls" in text
-        await feed.queue.put(ledger(1))  # thread 2 is the first now
+        await feed.queue.put(ledger(1))  # thread 2 has most progress now
         await settled(pilot)
-        assert rows(app)[0] == "kernel"
+        assert rows(app)[:2] == ["busy", "kernel"]
         assert "tid 2, process 100" in "\n".join(shown(app))
         assert "RPI 620 ms" in "\n".join(shown(app))
         await press(pilot, "tab", "end")
         assert "epi: waiting for memory is in it" in "\n".join(shown(app))
         await press(pilot, "tab", "enter")
         assert "tid 2, process 100" not in "\n".join(shown(app))
+
+    see(Given(ledger(0)), look)
+
+
+def test_lines_keep_their_places_from_a_choice_until_they_are_ordered_again() -> None:
+    async def look(app: TopApp, pilot: Pilot[None]) -> None:
+        feed = app._feed
+        assert isinstance(feed, Given)
+
+        async def next_one(at: int, number: int = 4) -> list[str]:
+            await feed.queue.put(ledger(at, number))
+            await settled(pilot)
+            return rows(app)[:number]
+
+        await press(pilot, "down")
+        before = rows(app)[:4]
+        assert await next_one(1) == before
+        assert await next_one(2, 5) == [*before, "busy"], "a new thread comes last"
+        await press(pilot, "r", "r")
+        assert rows(app)[0] == "waiting", "it has most progress now"
+        assert await next_one(3) == ["waiting", "kernel", "polling", "busy"]
+        await press(pilot, "escape")
+        assert rows(app)[0] == "busy"
+        assert (await next_one(4))[0] == "kernel", "nothing is chosen any more"
 
     see(Given(ledger(0)), look)
 

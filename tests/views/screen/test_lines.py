@@ -30,7 +30,7 @@ from headway.views.screen.bar import NEVER, bar, cells_of, divided, spark
 from headway.views.screen.columns import ColumnLayout, line_of, per_cent, titles
 from headway.views.screen.help import help_lines
 from headway.views.screen.panel import panel
-from headway.views.screen.roster import KEPT, ORDERS, GroupRow, Key, Order, Picture, Roster, group_key
+from headway.views.screen.roster import KEPT, ORDERS, GroupRow, Key, Order, Picture, Roster, group_key, in_places
 from headway.views.screen.summary import HEIGHT, summary
 
 from ...ledgers import HOSTILE_NAMES, any_state_names, ledgers
@@ -140,6 +140,23 @@ def folded(picture: Picture, by: GroupBy | None) -> frozenset[Key]:
 
 
 @few
+@given(pictures, pictures, st.sampled_from(GroupBy), st.sampled_from(sorted(ORDERS)))
+def test_rows_keep_their_places_and_threads_their_group(
+    before: Picture, after: Picture, by: GroupBy, column: str
+) -> None:
+    places = {row.key: place for place, row in enumerate(before.rows(Order(by=by)))}
+    rows = after.rows(Order(column, by=by))
+    found = in_places(rows, places)
+    assert sorted(map(id, found)) == sorted(map(id, rows))
+    heads = [places.get(row.key, len(places)) for row in found if not row.inside]
+    assert heads == sorted(heads)
+    for row in rows:
+        if row.inside:
+            above = next(one for one in found[found.index(row) :: -1] if not one.inside)
+            assert isinstance(above, GroupRow)
+            assert row.thread in above.threads
+
+
 @given(pictures, st.sampled_from([by for by in GroupBy if by is not GroupBy.THREAD]))
 def test_a_group_has_the_sum_of_its_threads_and_never_less_than_one_of_them(picture: Picture, by: GroupBy) -> None:
     rows = picture.rows(Order(by=by, turned=folded(picture, by)))

@@ -38,7 +38,7 @@ from .feed import Live, Timeline
 from .help import help_lines
 from .paint import Paint
 from .panel import panel
-from .roster import KEPT, ORDERS, GroupRow, Order, Picture, Roster, ThreadRow, group_key
+from .roster import KEPT, ORDERS, GroupRow, Key, Order, Picture, Roster, ThreadRow, group_key, in_places
 from .summary import HEIGHT, moment_of, summary
 from .widgets import Lines, Scroll, ThreadList
 
@@ -181,6 +181,8 @@ class TopApp(App[None]):
         self._coloured, self._unicode = coloured, unicode
         self._paint = Paint(ground, coloured=coloured, unicode=unicode)
         self._order = order
+        self._placed: Order | None = None  # the order that the rows have, and the place of each
+        self._places: dict[Key, int] = {}
         self._names = False  # grouped by name because there are more threads than lines
         self._leave = leave
         self._roster = Roster()
@@ -341,13 +343,22 @@ class TopApp(App[None]):
             return
         self._listed = len(picture.kept(self._order))
         self._names = self._many(self._listed)
-        rows = picture.rows(replace(self._order, by=self._by))
+        rows = self._in_order(picture)
         digits = max(5, len(str(picture.largest)))
         self._columns = ColumnLayout.of(picture.ledger, self._list.room, digits=digits, letters=not self._coloured)
         self._list.show(rows, self._columns)
         for name in ("summary", "titles", "keys"):
             self.query_one(f"#{name}", Lines).renew()
         self._renew_panel()
+
+    def _in_order(self, picture: Picture) -> list[ThreadRow]:
+        """Return the rows in order. Once the user has chosen one, they stay where they are until the order changes."""
+        wanted = replace(self._order, by=self._by)
+        rows, usual = picture.rows(wanted), replace(wanted, turned=frozenset())
+        if self._list.chosen is not None and usual == self._placed:
+            rows = in_places(rows, self._places)
+        self._placed, self._places = usual, {row.key: place for place, row in enumerate(rows)}
+        return rows
 
     def _many(self, threads: int) -> bool:
         """Return whether there are more threads than lines. What is grouped stays so until they take half of them."""
@@ -598,9 +609,10 @@ class TopApp(App[None]):
         words.focus()
 
     def action_all_words(self) -> None:
-        """Show all threads again."""
+        """Show all threads again, in order, and the first of them chosen."""
         words = self.query_one("#words", Input)
         words.value = ""
+        self._list.chosen = self._placed = None
         self._hide_words()
         self._order = replace(self._order, words="")
         self._renew()

@@ -18,7 +18,7 @@ KEYS: Sequence[tuple[str, str]] = (
     ("Tab", "to the panel and back, to scroll it"),
     ("< >", "order by the previous or next column; so does a click on its title"),
     ("r", "order the other way round"),
-    ("/", "only threads with these words in their name, tid or pid; Esc: all again"),
+    ("/", "only threads with these words in their name, tid or pid; Esc: all again, in order"),
     ("i", "only threads that had a processor, or all"),
     (
         "t",

@@ -28,7 +28,18 @@ from headway.views.printable import clean
 
 from .bar import NEVER
 
-__all__ = ["KEPT", "GroupRow", "Key", "Order", "Picture", "Roster", "ThreadRow", "group_key", "waits_most_for"]
+__all__ = [
+    "KEPT",
+    "GroupRow",
+    "Key",
+    "Order",
+    "Picture",
+    "Roster",
+    "ThreadRow",
+    "group_key",
+    "in_places",
+    "waits_most_for",
+]
 
 KEPT = 60
 """The number of intervals of a history that are kept."""
@@ -241,6 +252,22 @@ class Picture:
         # With words the row is for a part of the group, of which only the threads that live have a history.
         row.history = _sum([one.history for one in rows]) if order.words else self.histories.get(row.key, b"")
         return row, rows
+
+
+def in_places(rows: Sequence[ThreadRow], places: Mapping[Key, int]) -> list[ThreadRow]:
+    """Return the rows in the places that they had before. New ones come last, and threads stay below their group."""
+    blocks: list[list[ThreadRow]] = []
+    for row in rows:
+        if row.inside and blocks:
+            blocks[-1].append(row)
+        else:
+            blocks.append([row])
+
+    def place(row: ThreadRow) -> int:
+        return places.get(row.key, len(places))
+
+    blocks.sort(key=lambda block: place(block[0]))
+    return [row for head, *rest in blocks for row in (head, *sorted(rest, key=place))]
 
 
 def _wanted(row: ThreadRow, order: Order) -> bool:

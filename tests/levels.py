@@ -22,7 +22,7 @@ LEVELS = {"unit": 120, "kernel": 300, "end_to_end": 300}
 LEVEL_OF_DIRECTORY = {
     **dict.fromkeys(("advice", "binary", "buffers", "comparison", "demo", "fuzz", "kernels", "linux"), "unit"),
     **dict.fromkeys(("machine", "mcp", "model", "processors", "recording", "replay", "serving"), "unit"),
-    **dict.fromkeys(("rtl", "session", "testing", "tools", "trace", "views"), "unit"),
+    **dict.fromkeys(("rtl", "session", "testing", "tools", "trace", "verdict", "views"), "unit"),
     **dict.fromkeys(("commands", "deploy", "integration"), "end_to_end"),
 }
 """Of the other directories each module says it."""

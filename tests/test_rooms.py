@@ -18,7 +18,7 @@ FLOORS = (
     {"exhaustion", "extras", "files"},
     {"other_root"},
     {"binary", "buffers", "model", "regions", "riscv"},
-    {"advice", "asyncio", "conditions", "demo"},
+    {"advice", "asyncio", "conditions", "demo", "verdict"},
     {"linux.levels"},
     {
         "linux.landlock",

@@ -164,7 +164,9 @@ class _Report:
         if self._as_json:
             import headway.views.json
         else:
-            import headway.views.table  # noqa: F401
+            import headway.verdict.judging
+            import headway.views.table
+            import headway.views.verdict  # noqa: F401
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
         """Write one report. If it cannot be written, measuring goes on, and `error` says why."""
@@ -220,7 +222,13 @@ class _Report:
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
-        advice = () if self._quiet or self._interval else self._advice(ledger)
+        brief = self._quiet or self._interval
+        if not brief:
+            from headway.verdict import verdict
+            from headway.views.verdict import show_verdict
+
+            show_verdict(console, verdict(ledger))
+        advice = () if brief else self._advice(ledger)
         listing = self._listed.listing(console, above=2 * self._interval, verbose=self._verbose, before=self._before)
         self._before = print_table(
             console,

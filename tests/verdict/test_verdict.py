@@ -1,0 +1,198 @@
+"""The verdict: its causes, its order, and that it claims no more than was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from tests.ledgers import ledgers
+
+from headway.model import Behind, Cause, Cell, Ledger, Precision, Quality, Thread, Window
+from headway.verdict import MOST, Verdict, Why, verdict
+
+SECOND = 10**9
+_COUNT = 1000
+
+
+def thread(tid: int = 1, pid: int = 1, name: str = "a", /, *causes: Cause, **shares: float) -> Thread:
+    """A thread that ended; of its second the shares of its states, ``__`` for a dot."""
+    cells = {state.replace("__", "."): Cell(round(share * SECOND), _COUNT) for state, share in shares.items()}
+    span = sum(cell.time for cell in cells.values())
+    return Thread(tid, pid, name, 0, 0, span, span, span, cells, causes=causes)
+
+
+def living(one: Thread) -> Thread:
+    return replace(one, end=None, until=SECOND)
+
+
+def ledger(*threads: Thread, source: str = "bpf", precision: Precision | None = None) -> Ledger:
+    return Ledger(source, Window(0, SECOND), threads, (), precision or Precision())
+
+
+def object_(name: str, share: float, state: str = "wait.futex") -> Cause:
+    return Cause(state, Behind.OBJECT, name, round(share * SECOND), 9)
+
+
+def waker(name: str, tid: int, share: float, state: str = "wait.futex") -> Cause:
+    return Cause(state, Behind.WAKER, name, round(share * SECOND), 9, tid)
+
+
+def first(*threads: Thread, source: str = "bpf") -> Verdict:
+    return verdict(ledger(*threads, source=source))[0]
+
+
+@given(ledgers())
+def test_shares_are_shares_and_the_most_wall_time_comes_first(found: Ledger) -> None:
+    said = verdict(found)
+    assert len(said) <= MOST
+    assert all(0 < one.share <= 1 and 0 < one.wall <= found.window.duration for one in said)
+    assert [one.wall for one in said] == sorted((one.wall for one in said), reverse=True)
+    assert all(one.quality is not Quality.UNAVAILABLE for one in said)
+
+
+@given(ledgers())
+def test_no_cause_has_more_time_than_its_threads(found: Ledger) -> None:
+    spans = {one.tid: one.span for one in found.threads}
+    for one in verdict(found):
+        assert one.number == len(one.threads)  # there are four threads at most
+        assert one.time <= sum(spans[tid] for tid in one.threads)
+        assert one.idle + one.number <= len(found.threads)
+
+
+@given(ledgers())
+def test_no_verdict_is_made_of_figures_that_are_not_known(found: Ledger) -> None:
+    unseen = Precision(*[Quality.UNAVAILABLE] * 6)
+    on_processor = {Why.OWN_CODE, Why.MEMORY, Why.STALLS, Why.MARKED, Why.SYSTEM_CALLS, Why.POLLING, Why.SPINNING}
+    assert not {one.why for one in verdict(replace(found, precision=unseen))} & on_processor
+
+
+@given(ledgers())
+def test_threads_that_rest_change_nothing_but_their_number(found: Ledger) -> None:
+    window = found.window
+    rests = {"wait.epoll": Cell(window.duration, 1)}
+    idle = Thread(5_000_000, 5_000_000, "idle", 0, window.start, None, window.end, window.duration, rests)
+    before, after = verdict(found), verdict(replace(found, threads=(*found.threads, idle)))
+    if any(one.why is Why.CHILDREN for one in before):  # the other process may be the child
+        return
+    assert [replace(one, idle=0) for one in before] == [replace(one, idle=0) for one in after]
+    assert idle.tid not in {tid for one in after for tid in one.threads}
+
+
+@pytest.mark.parametrize(
+    ("states", "why", "words"),
+    [
+        ({"user": 0.9, "kernel.read": 0.1}, Why.OWN_CODE, "more processors would not help"),
+        ({"memory": 0.6, "user": 0.4}, Why.MEMORY, "caches and memory"),
+        ({"stall": 0.6, "user": 0.4}, Why.STALLS, "stalled"),
+        ({"noneffective.parse": 0.6, "user": 0.4}, Why.MARKED, "most in parse (1,000 times)"),
+        ({"kernel.write": 0.6, "user": 0.4}, Why.SYSTEM_CALLS, "most in write (1,000 times)"),
+        ({"kernel.fault.minor": 0.6, "user": 0.4}, Why.PAGE_FAULTS, "most in fault.minor"),
+        ({"wait.fault": 0.6, "user": 0.4}, Why.PAGE_FAULTS, "page faults"),
+        ({"softirq.net_rx": 0.6, "user": 0.4}, Why.INTERRUPTS, "softirq.net_rx"),
+        ({"ready.interrupt": 0.6, "user": 0.4}, Why.INTERRUPTS, "interrupts"),
+        ({"poll.epoll_wait.epoll": 0.6, "user": 0.4}, Why.POLLING, "most in epoll_wait.epoll"),
+        ({"poll.spin": 0.6, "user": 0.4}, Why.SPINNING, "spun"),
+        ({"ready.own": 0.6, "user": 0.4}, Why.OWN_THREADS, "other threads of its process"),
+        ({"ready.neighbour": 0.6, "user": 0.4}, Why.NEIGHBOURS, "--why ready"),
+        ({"ready.throttled": 0.6, "user": 0.4}, Why.QUOTA, "quota"),
+        ({"ready.wakeup": 0.6, "user": 0.4}, Why.WAKE_UP, "wake up"),
+        ({"ready": 0.6, "user": 0.4}, Why.PROCESSOR, "no processor was free"),
+        ({"stolen": 0.4, "ready.stolen": 0.2, "user": 0.4}, Why.HYPERVISOR, "hypervisor"),
+        ({"wait.mmap_lock": 0.6, "user": 0.4}, Why.LOCK, "mmap_lock"),
+        ({"wait.gil": 0.6, "user": 0.4}, Why.LOCK, "GIL"),
+        ({"wait.disk": 0.6, "kernel.read": 0.2, "user": 0.2}, Why.DISK_READS, "reads"),
+        ({"wait.disk": 0.6, "kernel.fsync": 0.2, "user": 0.2}, Why.DISK_WRITES, "forced by fsync (1,000 times)"),
+        ({"wait.disk": 0.9, "user": 0.1}, Why.DISK, "for a disk"),
+        ({"wait.net": 0.9, "user": 0.1}, Why.NETWORK, "--why wait"),
+        ({"wait.pipe": 0.9, "user": 0.1}, Why.PIPE, "pipe"),
+        ({"wait.epoll": 0.9, "user": 0.1}, Why.EVENTS, "events"),
+        ({"wait.sleep": 0.9, "user": 0.1}, Why.SLEEP, "on purpose"),
+        ({"wait.sleep": 1.0}, Why.SLEEP, "slept 100 % of its time (1.00 s)"),
+        ({"wait.child": 1.0}, Why.CHILDREN, "not measured"),
+        ({"wait.sysinfo": 0.9, "user": 0.1}, Why.OTHER, "in sysinfo"),
+    ],
+)
+def test_each_cause_has_its_sentence(states: dict[str, float], why: Why, words: str) -> None:
+    found = first(thread(**{state.replace(".", "__"): share for state, share in states.items()}))
+    assert (found.why, found.threads) == (why, (1,))
+    assert words in found.text
+    assert "a (1)" in found.text
+
+
+def test_a_lock_has_its_name_and_who_released_it() -> None:
+    about = object_("search: cache_lock", 0.9), waker("refresher", 2, 0.8)
+    found = first(thread(1, 1, "search", *about, wait__futex=0.9, user=0.1), thread(2, 1, "refresher", user=0.5))
+    assert found.why is Why.LOCK
+    assert found.text == (
+        "search (1) waited 90 % of its time (900 ms) for search: cache_lock, 89 % of that until refresher released it"
+    )
+
+
+def test_threads_that_end_each_others_waits_wait_for_a_lock() -> None:
+    every = [
+        thread(
+            tid, 1, "worker", object_("heap 0x10", 0.95), waker("worker", 3 - tid, 0.95), wait__futex=0.95, user=0.04
+        )
+        for tid in (1, 2)
+    ]
+    assert (first(*every).why, first(*every).number) == (Why.LOCK, 2)
+
+
+def test_a_pool_without_work_rests() -> None:
+    main = thread(1, 1, "main", user=0.95, wait__sleep=0.05)
+    pool = [
+        thread(tid, 1, "pool", object_("heap 0x10", 0.98), waker("main", 1, 0.98), wait__futex=0.98, user=0.02)
+        for tid in range(2, 10)
+    ]
+    (only,) = verdict(ledger(main, *pool))
+    assert (only.why, only.threads, only.idle) == (Why.OWN_CODE, (1,), 8)
+
+
+def test_without_causes_a_thread_that_has_its_work_elsewhere_waits_for_a_lock() -> None:
+    found = first(thread(wait__futex=0.8, wait__sleep=0.18, user=0.02))
+    assert (found.why, found.option) == (Why.LOCK, "--why wait")
+    assert "for a lock, or for another thread (futex); --why wait names it" in found.text
+
+
+def test_threads_that_do_by_turns_what_one_could_do_wait_for_a_lock() -> None:
+    every = [thread(tid, 1, "turn", wait__futex=0.8, user=0.2) for tid in range(1, 6)]
+    assert first(*every).why is Why.LOCK
+
+
+def test_who_waits_for_its_threads_to_end_rests() -> None:
+    main = thread(1, 1, "main", user=0.01)
+    main = replace(main, span=SECOND, end=SECOND, states={**main.states, "wait.futex": Cell(SECOND * 99 // 100, 2)})
+    workers = [thread(tid, 1, "worker", user=0.98) for tid in (2, 3)]
+    (only,) = verdict(ledger(main, *workers))
+    assert (only.why, only.number, only.idle) == (Why.OWN_CODE, 2, 1)
+
+
+def test_a_server_without_requests_is_no_cause() -> None:
+    assert verdict(ledger(living(thread(wait__epoll=0.99, user=0.01)))) == ()
+    assert verdict(ledger(living(thread(wait__futex=1.0)))) == ()
+    assert verdict(ledger(living(thread(wait__net=0.99, user=0.01)))) == ()
+
+
+def test_a_shell_that_waits_for_a_command_is_not_what_took_the_time() -> None:
+    (only,) = verdict(ledger(thread(1, 1, "sh", wait__child=1.0), thread(2, 2, "sleep", wait__sleep=1.0)))
+    assert (only.why, only.threads) == (Why.SLEEP, (2,))
+
+
+def test_many_processes_that_hardly_live_are_a_cause() -> None:
+    brief = [thread(tid, tid, "true", kernel__execve=0.004, user=0.004) for tid in range(2, 102)]
+    found = first(thread(1, 1, "sh", wait__child=0.8, user=0.2), *brief)
+    assert (found.why, found.number) == (Why.STARTS, 100)
+
+
+def test_bounds_and_samples_say_what_they_are() -> None:
+    one = thread(user=1.0)
+    (bound,) = verdict(ledger(one, precision=Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE)))
+    assert "at most 100 %" in bound.text
+    waits = first(thread(user=0.5, wait__net=0.5), source="proc")
+    assert waits.quality is not Quality.SAMPLED or "about" in waits.text
+
+
+def test_processes_beside_each_other_have_no_more_wall_time_than_the_window() -> None:
+    found = first(*[thread(tid, tid, "cc1", user=1.0) for tid in range(1, 9)])
+    assert (found.time, found.wall, found.share) == (8 * SECOND, SECOND, 1.0)

@@ -12,6 +12,7 @@ from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
 from headway.advice import advise
 from headway.model import Cell, Counted, Ledger, Processor, Quality, Thread, Window, merge
+from headway.verdict import Why, verdict
 from headway.views.durations import states_listed
 from headway.views.json import dumps, schema, to_document, write
 
@@ -110,3 +111,14 @@ def test_bytes_that_are_no_text_are_written_as_their_number() -> None:
     thread = Thread(1, 1, "a\udcff\ud800", 0, 0, None, 0, 0, {})
     (written,) = to_document(Ledger("bpf", Window(0, 0), (thread,)))["threads"]
     assert written["name"] == "a\\xff\\ud800"
+
+
+@given(ledgers())
+def test_the_document_has_the_verdict(ledger: Ledger) -> None:
+    found = [(one["cause"], one["threads"], one["share"]) for one in to_document(ledger)["verdict"]]
+    assert found == [(one.why.value, [*one.threads], one.share) for one in verdict(ledger)]
+
+
+def test_the_schema_has_every_cause() -> None:
+    causes = schema()["properties"]["verdict"]["items"]["properties"]["cause"]["enum"]
+    assert causes == [why.value for why in Why]

@@ -164,3 +164,11 @@ def test_no_damage_brings_it_down(data: st.DataObject) -> None:
         advise(read(changed(document, path, data.draw(junk))))
     except HeadwayError as error:
         assert str(error).startswith("saved.json")  # noqa: PT017
+
+
+def test_a_document_from_before_the_verdict_is_read() -> None:
+    ledger = Ledger("bpf", Window(0, 5), (Thread(1, 1, "a", 0, 0, 5, 5, 5, {"user": Cell(5, 1)}),))
+    document = to_document(ledger)
+    with_it = from_documents([dumps(document)], "x")
+    del document["verdict"]
+    assert from_documents([dumps(document)], "x") == with_it

@@ -26,6 +26,7 @@ from headway.model import (
     origin_of,
 )
 from headway.text import valid
+from headway.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from headway.advice import Advice
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 from .durations import durations_document, kept_in, states_listed
 from .schemas import schema_of
 
-__all__ = ["advice_document", "dumps", "schema", "to_document", "write"]
+__all__ = ["advice_document", "dumps", "schema", "to_document", "verdict_documents", "write"]
 
 SCHEMA = "headway.stat/1"
 _INDICES = ("rpi", "epi", "mpi", "kpi", "iopi", "td", "te", "me", "ke", "ioe")
@@ -71,6 +72,7 @@ def to_document(
             "others": cost.others,
         },
         "advice": [advice_document(piece) for piece in advice],
+        "verdict": verdict_documents(ledger),
         "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
         **({"counted": {valid(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
     }
@@ -82,6 +84,26 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     if advice.remedy is not None:
         found["remedy"]["neighbours"] = list(advice.remedy.neighbours)
     return found
+
+
+def verdict_documents(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the verdict of a ledger as it is in the document."""
+    return [_verdict(one) for one in verdict(ledger)]
+
+
+def _verdict(one: Verdict) -> dict[str, Any]:
+    return {
+        "cause": one.why.value,
+        "text": valid(one.text),
+        "threads": list(one.threads),
+        "number": one.number,
+        "share": one.share,
+        "time": one.time,
+        "wall": one.wall,
+        "quality": one.quality.value,
+        "option": one.option,
+        "idle": one.idle,
+    }
 
 
 def dumps(document: Mapping[str, Any]) -> str:
@@ -104,6 +126,7 @@ def write(
     around = to_document(
         replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
     )
+    around["verdict"] = verdict_documents(ledger)
     qualities = partial(_quality_text, {})
     kept = kept_in(ledger)
     rows: dict[str, Iterable[str]] = {

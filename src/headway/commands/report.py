@@ -19,6 +19,7 @@ from headway.extras import need
 from headway.linux.placement.facilities import facilities
 from headway.linux.placement.still_there import about_the_living
 from headway.model import Ledger
+from headway.verdict import verdict
 from headway.views.printable import clean
 
 if TYPE_CHECKING:
@@ -97,8 +98,10 @@ def command(
         else:
             from headway.views.console import Console
             from headway.views.table import print_table
+            from headway.views.verdict import show_verdict
 
             console = Console(stream)
+            show_verdict(console, verdict(ledger))
             listing = listed.listing(console, verbose=verbose)
             print_table(console, ledger, advice=advice, listing=listing, verbose=verbose, durations=bool(durations))
 

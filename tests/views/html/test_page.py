@@ -179,6 +179,13 @@ def test_sentences_are_plain_text(ledger: Ledger) -> None:
     assert all(text == visible(text, 10_000) and text.endswith(".") for text in found)
 
 
+def test_the_verdict_comes_first() -> None:
+    states = {"wait.sleep": Cell(9 * 10**8, 1), "user": Cell(10**8, 1)}
+    found = Ledger("bpf", Window(0, 10**9), (Thread(7, 7, "naps", 0, 0, 10**9, 10**9, 10**9, states),))
+    first = page_of(found, Subject("x")).document["sentences"][0]
+    assert first == "naps (7) slept 90 % of its time (900 ms) on purpose."
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     names | st.sampled_from(["</script><script>alert(1)</script>", "<!--", "]]>", "</title><b>", "&lt;\u2028\u2029"])

@@ -31,6 +31,7 @@ from headway.model import (
     merged_by_name,
     time_by_kind,
 )
+from headway.verdict import verdict
 from headway.views.durations import PERCENTILES
 from headway.views.palette import ON_PROCESSOR, ORDER, PALETTE
 from headway.views.printable import visible
@@ -156,7 +157,7 @@ def document(ledger: Ledger, subject: Subject, timeline: PackedTimeline | Sample
             }
             for kind in ORDER
         ],
-        "sentences": list(sentences(ledger)),
+        "sentences": [*_verdict(ledger), *sentences(ledger)],
         "indices": [_index(ledger, indices, name) for name in _INDICES],
         "reasons": [[visible(name, _NAME), visible(reason, _TEXT)] for name, reason in ledger.reasons.items()],
         "losses": [[visible(name, _NAME), _number(amount)] for name, amount in ledger.losses.items() if amount],
@@ -357,6 +358,11 @@ def _advice(piece: Advice) -> Mapping[str, Any]:
         "command": None if piece.command is None else visible(piece.command, _TEXT),
         "undo": None if piece.undo is None else visible(piece.undo, _TEXT),
     }
+
+
+def _verdict(ledger: Ledger) -> list[str]:
+    """Return the sentences of the verdict, which come before all others."""
+    return [f"{visible(one.text, _TEXT)}." for one in verdict(ledger)]
 
 
 def _chains(subject: Subject) -> Mapping[str, Any] | None:

@@ -125,7 +125,7 @@ def segments(app: TopApp) -> list[Segment]:
 def rows(app: TopApp) -> list[str]:
     """The first word of every line of the list."""
     lines = shown(app)
-    return [words[0] for line in lines[4:-1] if (words := line.split()) and words[0] != "│"]
+    return [words[0] for line in lines[5:-1] if (words := line.split()) and words[0] != "│"]
 
 
 def see(
@@ -179,9 +179,9 @@ def test_the_screen_shows_every_thread_with_its_figures_most_progress_first() ->
         assert "lost 0" in lines[1]
         assert "EPI at most (≤)" in lines[1]
         assert re.search(r"2 cpus E +│W +E effective 50% +W idle 50%", lines[2])
-        assert re.match(r"thread +tid +RPI +≤EPI▾ +≤TE", lines[3])
+        assert re.match(r"thread +tid +RPI +≤EPI▾ +≤TE", lines[4])
         assert rows(app)[:4] == ["busy", "kernel", "waiting", "polling"]
-        assert re.match(r"busy +1 +61% +≤60% +≤98% E +K?.*│W +▅ futex", lines[4])
+        assert re.match(r"busy +1 +61% +≤60% +≤98% E +K?.*│W +▅ futex", lines[5])
         assert lines[-1].startswith(" q quit  ? help")
         assert all(len(line) == 80 for line in lines)
 
@@ -197,7 +197,7 @@ def test_each_interval_replaces_the_one_before_and_is_remembered() -> None:
         await settled(pilot)
         assert rows(app)[0] == "kernel"
         assert "after 2.000 s" in shown(app)[0]
-        assert "▄▅" in shown(app)[4]
+        assert "▄▅" in shown(app)[5]
 
     see(Given(ledger(0)), look)
 
@@ -205,18 +205,18 @@ def test_each_interval_replaces_the_one_before_and_is_remembered() -> None:
 def test_any_column_orders_them_by_key_and_by_click() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         await press(pilot, "less_than_sign", "less_than_sign")
-        assert "tid▾" in shown(app)[3]
+        assert "tid▾" in shown(app)[4]
         assert rows(app)[:4] == ["busy", "kernel", "waiting", "polling"]
         await press(pilot, "r")
-        assert "tid▴" in shown(app)[3]
+        assert "tid▴" in shown(app)[4]
         assert rows(app)[:4] == ["polling", "waiting", "kernel", "busy"]
         await pilot.click("#titles", offset=(2, 0))
         await settled(pilot)
-        assert "thread▾" in shown(app)[3]
+        assert "thread▾" in shown(app)[4]
         assert rows(app)[:4] == ["busy", "kernel", "polling", "waiting"]
         await pilot.click("#titles", offset=(2, 0))
         await settled(pilot)
-        assert "thread▴" in shown(app)[3]
+        assert "thread▴" in shown(app)[4]
         await press(pilot, *["greater_than_sign"] * 20)
         assert app.failure is None
 
@@ -229,9 +229,9 @@ def test_words_choose_threads_and_escape_shows_all() -> None:
         assert rows(app)[0] == "kernel"
         await press(pilot, "enter")
         assert "1 of 4 with 'KERN'" in shown(app)[-1]
-        assert len([line for line in shown(app)[4:-1] if "│" in line]) == 1
+        assert len([line for line in shown(app)[5:-1] if "│" in line]) == 1
         await press(pilot, "escape")
-        assert len([line for line in shown(app)[4:-1] if "│" in line]) == 4
+        assert len([line for line in shown(app)[5:-1] if "│" in line]) == 4
         await press(pilot, "slash", *"[red]q", "enter")
         assert "0 of 4 with '[red]q'" in shown(app)[-1]
         await press(pilot, "down", "enter", "up")
@@ -244,18 +244,18 @@ def test_the_tree_shows_processes_which_fold() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         await press(pilot, "t")
         lines = shown(app)
-        assert lines[4].startswith("▾ busy × 2")
-        assert lines[5].startswith("  busy")
-        assert lines[7].startswith("▾ kernel × 2")
+        assert lines[5].startswith("▾ busy × 2")
+        assert lines[6].startswith("  busy")
+        assert lines[8].startswith("▾ kernel × 2")
         await press(pilot, "minus")
         lines = shown(app)
-        assert lines[4].startswith("▸ busy × 2")
-        assert lines[5].startswith("▾ kernel × 2")
+        assert lines[5].startswith("▸ busy × 2")
+        assert lines[6].startswith("▾ kernel × 2")
         await press(pilot, "plus")
-        assert shown(app)[4].startswith("▾ busy × 2")
+        assert shown(app)[5].startswith("▾ busy × 2")
         await pilot.click("#threads", offset=(0, 3))
         await settled(pilot)
-        assert shown(app)[7].startswith("▸ kernel × 2")
+        assert shown(app)[8].startswith("▸ kernel × 2")
         await press(pilot, "enter")
         assert any("process 100, 2 threads" in line for line in shown(app))
 
@@ -270,7 +270,7 @@ def test_a_process_has_what_its_threads_have_together() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         await press(pilot, "t")
         head, *threads = [
-            [percent(word) for word in line.split() if word.endswith("%")][:2] for line in shown(app)[4:7]
+            [percent(word) for word in line.split() if word.endswith("%")][:2] for line in shown(app)[5:8]
         ]
         assert threads == [[61, 60], [43, 40]]
         assert head == [104, 100]
@@ -285,29 +285,29 @@ def test_more_threads_than_lines_are_shown_by_name_until_the_user_says_otherwise
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         feed = app._feed
         assert isinstance(feed, Given)
-        assert [line.split()[:4] for line in shown(app)[4:7]] == [
+        assert [line.split()[:4] for line in shown(app)[5:8]] == [
             ["▸", "cc1", "×", "104"],
             ["▸", "as", "×", "104"],
             ["▸", "ld", "×", "104"],
         ]
-        assert not shown(app)[7].strip("│ ")
+        assert not shown(app)[8].strip("│ ")
         await press(pilot, "down", "plus")
         lines = shown(app)
-        assert lines[5].startswith("▾ as × 104")
-        assert lines[6].startswith("  as ")
+        assert lines[6].startswith("▾ as × 104")
+        assert lines[7].startswith("  as ")
         await press(pilot, "minus")
-        assert shown(app)[6].startswith("▸ ld × 104")
+        assert shown(app)[7].startswith("▸ ld × 104")
         await feed.queue.put(ledger(1, 12, names=("cc1", "as", "ld")))  # more than half of the lines
         await settled(pilot)
-        assert shown(app)[4].startswith("▸ cc1 × 4")
+        assert shown(app)[5].startswith("▸ cc1 × 4")
         await feed.queue.put(ledger(2, 9, names=("cc1", "as", "ld")))
         await settled(pilot)
-        assert not any("×" in line for line in shown(app)[4:-1])
+        assert not any("×" in line for line in shown(app)[5:-1])
         await feed.queue.put(ledger(3, 312, names=("cc1", "as", "ld")))
         await settled(pilot)
-        assert shown(app)[4].startswith("▸ cc1 × 104")
+        assert shown(app)[5].startswith("▸ cc1 × 104")
         await press(pilot, "t", "t", "t")  # pods, cgroups, threads
-        assert "×" not in "\n".join(shown(app)[4:-1])
+        assert "×" not in "\n".join(shown(app)[5:-1])
 
     see(Given(ledger(0, 312, names=("cc1", "as", "ld"))), look)
 
@@ -316,7 +316,7 @@ def test_opening_the_panel_groups_nothing() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
         await press(pilot, "down", "enter")
         assert "tid 2, process 100" in "\n".join(shown(app))
-        assert "×" not in "\n".join(shown(app)[4:8])
+        assert "×" not in "\n".join(shown(app)[5:9])
 
     see(Given(ledger(0, 16, names=("worker",))), look)
 
@@ -410,7 +410,7 @@ def test_a_pause_keeps_the_picture_while_measuring_goes_on() -> None:
         assert rows(app)[0] == "busy"
         await press(pilot, "space")
         assert "after 3.000 s" in shown(app)[0]
-        assert "▄▅▄" in shown(app)[5]
+        assert "▄▅▄" in shown(app)[6]
 
     see(Given(ledger(0)), look)
 
@@ -437,12 +437,12 @@ def test_many_threads_scroll_and_the_chosen_one_is_seen() -> None:
         lines = shown(app)
         assert lines[-2].split()[1] == "2000"
         await press(pilot, *["pageup"] * 3)
-        assert shown(app)[4].split()[1] == str(2000 - 3 * 18)
+        assert shown(app)[5].split()[1] == str(2000 - 3 * 17)
         await press(pilot, "home")
-        assert shown(app)[4].split()[1] == "1"
+        assert shown(app)[5].split()[1] == "1"
         app._list.scroll_to(y=500, animate=False, immediate=True)
         await settled(pilot)
-        assert shown(app)[4].split()[1] == "501"
+        assert shown(app)[5].split()[1] == "501"
 
     see(Given(ledger(0, 2000)), look)
 
@@ -484,7 +484,7 @@ def test_no_colour_means_none_and_loses_nothing(monkeypatch: pytest.MonkeyPatch)
         for segment in segments(app):
             assert segment.style is None or (segment.style.color is None and segment.style.bgcolor is None)
         await press(pilot, "escape")
-        assert re.search(r"busy .* E+K?│W\.+", shown(app)[4])
+        assert re.search(r"busy .* E+K?│W\.+", shown(app)[5])
         assert any(segment.style is not None and segment.style.reverse for segment in segments(app))
 
     see(Given(ledger(0)), look, coloured=False)
@@ -495,7 +495,7 @@ def test_a_terminal_of_ascii_gets_ascii() -> None:
         await press(pilot, "t", "t")
         lines = shown(app)
         assert "\n".join(line[:79] for line in lines).isascii()
-        assert "<60%" in lines[4]
+        assert "<60%" in lines[5]
 
     see(Given(ledger(0)), look, unicode=False)
 
@@ -578,7 +578,7 @@ def test_keys_move_through_time() -> None:
         assert "1 of 50" in shown(app)[0]
         await press(pilot, "right")
         assert "2 of 50 · after 2.000 s" in shown(app)[0]
-        assert "▄▅" in shown(app)[4]
+        assert "▄▅" in shown(app)[5]
         await press(pilot, "right_square_bracket")
         assert "12 of 50" in shown(app)[0]
         await press(pilot, "left")
@@ -618,8 +618,8 @@ def test_time_goes_on_by_itself_and_stops_at_its_end(monkeypatch: pytest.MonkeyP
 
 def test_how_it_is_to_begin_can_be_said() -> None:
     async def look(app: TopApp, pilot: Pilot[None]) -> None:
-        assert "tid▾" in shown(app)[3]
-        assert shown(app)[4].startswith("▾ kernel × 2")
-        assert app.query_one("#threads").region.offset == Offset(0, 4)
+        assert "tid▾" in shown(app)[4]
+        assert shown(app)[5].startswith("▾ kernel × 2")
+        assert app.query_one("#threads").region.offset == Offset(0, 5)
 
     see(Given(ledger(0)), look, order=Order("tid", by=GroupBy.PROCESS), ground="light")

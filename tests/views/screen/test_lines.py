@@ -353,6 +353,8 @@ def test_the_summary_fits_and_says_what_was_lost(picture: Picture, width: int, t
     assert all(wide(line) <= width for line in lines)
     if width > 150 and any(picture.ledger.losses.values()):
         assert any(style == "bad" for _, style in lines[1])
+    first = clean(picture.verdict[0].text, 400) if picture.verdict else "nothing stands out"
+    assert text_of(lines[-1]).startswith(first[: width - 1].rstrip() if first.isascii() else "")
 
 
 @few

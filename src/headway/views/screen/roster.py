@@ -24,6 +24,7 @@ from headway.model import (
     processor_time,
     time_by_kind,
 )
+from headway.verdict import Verdict, verdict
 from headway.views.printable import clean
 
 from .bar import NEVER
@@ -211,6 +212,11 @@ class Picture:
         """The number of threads that had a processor."""
         first, *others = (kind for kind in Kind if kind.in_rpi)
         return sum([1 for row in self.every if row.times[first] or any(row.times[kind] for kind in others)])
+
+    @cached_property
+    def verdict(self) -> tuple[Verdict, ...]:
+        """Where the time of this interval went, and why."""
+        return verdict(self.ledger)
 
     def kept(self, order: Order) -> Sequence[ThreadRow]:
         """Return the threads that the words keep, and of these all or the busy ones, in the ledger's order."""

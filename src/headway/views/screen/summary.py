@@ -1,4 +1,4 @@
-"""The lines above the list: what is measured, since when, and the processors' time by kind."""
+"""The lines above the list: what is measured, since when, the processors' time by kind, and the verdict."""
 
 from __future__ import annotations
 
@@ -17,22 +17,38 @@ from .roster import Picture
 
 __all__ = ["HEIGHT", "moment_of", "summary"]
 
-HEIGHT = 3
+HEIGHT = 4
 """The number of lines."""
 
 
 def summary(
     picture: Picture, title: str, moment: str, width: int, *, note: str = "", letters: bool = False
 ) -> list[Line]:
-    """Return three lines of at most ``width`` columns: what and when; threads, quality and losses; kinds of time."""
+    """Return four lines of at most ``width`` columns.
+
+    They say what and when; threads, quality and losses; the kinds of time; and where most of the work's time went.
+    """
     lines = [
         _beside(
             [("headway top ", "title"), (clean(title, 400), "")], [(note, "bad" if note else ""), (moment, "")], width
         ),
         _threads(picture, width),
         _kinds(picture, width, letters),
+        _verdict(picture, width),
     ]
     return [cut(line, width) for line in lines]
+
+
+def _verdict(picture: Picture, width: int) -> Line:
+    """Return the verdict's first sentence; the others too as far as there is room for all of each."""
+    line: Line = []
+    for one in picture.verdict:
+        text = f" · {clean(one.text, 400)}" if line else clean(one.text, 400)
+        width -= width_of(text)
+        if line and width < 0:
+            break
+        line.append((text, "dim" if line else ""))
+    return line or [("nothing stands out", "dim")]
 
 
 def _beside(left: Line, right: Line, width: int) -> Line:

@@ -23,6 +23,7 @@ from headway.mcp.readable import ReadableFiles
 from headway.mcp.tools import TOOLS, ask
 from headway.model import Ledger
 from headway.recording.reader import Recording
+from headway.verdict import verdict
 from headway.views.json import dumps, to_document
 from headway.views.saved import read_ledgers
 
@@ -61,6 +62,7 @@ def test_stat_has_the_ledger_of_the_recording(files: ReadableFiles, runs: Path) 
         ledger = recording.kept_ledger() or recording.ledger()
     assert answer["threads"] == len(ledger.threads) == len(answer["groups"])
     assert answer["left_out"] == {"rows": 0, "at_least": False}
+    assert [one["cause"] for one in answer["verdict"]] == [one.why.value for one in verdict(ledger)]
     for group in answer["groups"]:
         (thread,) = [thread for thread in ledger.threads if thread.tid == group["tid"]]
         assert {row["state"]: row["time"]["value"] for row in group["states"]} == {

@@ -15,6 +15,7 @@ from headway.advice.threshold_files import load_thresholds
 from headway.errors import HeadwayError
 from headway.extras import need
 from headway.model import Cause, Group, GroupBy, Kind, Ledger, Quality, grouped, indices_of, merge
+from headway.verdict import Verdict, verdict
 from headway.views.saved import read_ledgers
 
 from .answers import LARGEST_ANSWER, figure, indices, limited, listed, of_ledger, short, state_quality, tokens, written
@@ -125,10 +126,24 @@ def _stat(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
         offset=given["offset"],
         shorter="ask for fewer states",
     )
-    answer = {**about, **of_ledger(ledger), "threads": len(threads), "by": by.value}
+    answer = {**about, **of_ledger(ledger), "verdict": [_verdict(one, ledger) for one in verdict(ledger)]}
+    answer |= {"threads": len(threads), "by": by.value}
     if threads:
         answer["all"] = {"indices": indices(ledger.indices(*threads), ledger), "kinds": _kinds(ledger, groups)}
     return {**answer, "groups": rows, "left_out": left_out}
+
+
+def _verdict(one: Verdict, ledger: Ledger) -> dict[str, Any]:
+    return {
+        "cause": one.why.value,
+        "text": short(one.text),
+        "threads": list(one.threads),
+        "number": one.number,
+        "share": figure(one.share, "1", one.quality, ledger.source),
+        "time": figure(one.time, ledger.time_unit, one.quality, ledger.source),
+        "wall": figure(one.wall, ledger.time_unit, one.quality, ledger.source),
+        "option": one.option,
+    }
 
 
 def _at_work(group: Group) -> tuple[int, int]:
@@ -445,7 +460,8 @@ TOOLS: Mapping[str, Tool] = {
             "stat",
             "Where the time of each thread went, of a recording or a saved document: the indices of progress (RPI all "
             "processor time, EPI progress, MPI memory, KPI kernel, IOPI polling), and the time in each state, with "
-            "what was behind it where that was recorded. Times are sums over the threads of a group.",
+            "what was behind it where that was recorded. Times are sums over the threads of a group. The verdict says "
+            "in at most three sentences where the time of all threads that work went, and why.",
             {
                 "file": _FILE,
                 "by": Choice(

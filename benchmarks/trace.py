@@ -2,7 +2,7 @@
 
 The trace is the capture of three Cortex-A7 in ``data/tc2`` of the folder $HEADWAY_SHARED. To measure speed, the first
 stream is repeated. What a user sees is measured with that capture, and with those in the folder that
-$HEADWAY_OPENCSD names (docs/trace.md), beside OpenCSD's ``trc_pkt_lister``, if it is installed (version 1.5 or later).
+$HEADWAY_OPENCSD names (docs/trace-checks.md) beside OpenCSD's ``trc_pkt_lister``, if version 1.5 or later is there.
 After that come random mutations of its streams, none of which may crash or hang (``--mutations``, by default
 a million). The loss by damage is that of `benchmarks.trace_damage`.
 """

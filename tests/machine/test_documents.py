@@ -29,7 +29,7 @@ def commands(page: str) -> list[str]:
     return [line.partition("  ")[0] for line in lines if line.startswith("headway machine ") and "prog.elf" not in line]
 
 
-@pytest.mark.parametrize("page", ["docs/commands.md", "docs/machine.md", "examples/machine/README.md"])
+@pytest.mark.parametrize("page", ["docs/commands.md", "docs/machine-runs.md", "examples/machine/README.md"])
 def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.c", "*.S"))
     found = commands(page)
@@ -44,7 +44,7 @@ def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
             (tmp_path / target).write_bytes(done.stdout)
 
 
-@pytest.mark.parametrize("page", ["docs/machine.md", "docs/machine-debugging.md"])
+@pytest.mark.parametrize("page", ["docs/machine-runs.md", "docs/machine-debugging.md"])
 def test_the_python_of_a_page_gives_what_is_shown(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,6 @@
 """The machine against the RISC-V project's own tests of the instruction set, where somebody has built them.
 
-``HEADWAY_RISCV_TESTS`` names the folder with the programs (docs/machine.md, "Conformance", says how to get them).
+``HEADWAY_RISCV_TESTS`` names the folder with the programs (docs/machine-checks.md says how to get them).
 """
 
 import os

@@ -1,6 +1,6 @@
 """Snapshots of the OpenCSD project, decoded by headway and by OpenCSD's own decoder ``trc_pkt_lister``.
 
-``HEADWAY_OPENCSD`` names the folder ``decoder/tests`` of OpenCSD's sources (docs/trace.md says how it is used).
+``HEADWAY_OPENCSD`` names the folder ``decoder/tests`` of OpenCSD's sources (docs/trace-checks.md says how it is used).
 """
 
 from __future__ import annotations

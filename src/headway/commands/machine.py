@@ -46,7 +46,7 @@ def command() -> None:
     headway machine show > my.toml            a configuration to start from
     headway machine pipeline mutex --from 9   what each hart does in each cycle
 
-    The reference machine: a multi-threaded RISC-V processor with the progress unit in hardware (docs/machine.md).
+    The reference machine: a multi-threaded RISC-V processor with the progress unit in hardware (docs/machine-runs.md).
     """
 
 

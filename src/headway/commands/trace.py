@@ -55,7 +55,7 @@ def command() -> None:
     A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), one captured from a
     trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE, what perf record wrote of Intel
     PT or CoreSight, a file of Intel PT packets, or one of RISC-V E-Trace: a TOML file that names streams and has the
-    encoder's parameters (docs/trace.md).
+    encoder's parameters (docs/trace-sources.md).
     """
 
 

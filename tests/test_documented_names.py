@@ -160,3 +160,15 @@ def test_every_dotted_name_in_a_page_is_found(page: Path) -> None:
 def test_every_file_of_the_repository_that_a_page_names_is_there(page: Path) -> None:
     named = {name for line in _code(page) for name in _FILE.findall(line)}
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_every_test_that_the_table_of_claims_names_is_there() -> None:
+    text = (ROOT / "tests/README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w[\w/]*\.py)(?:::(\w+))?`", text)
+    assert len(named) > 50
+    wrong = []
+    for name, test in named:
+        file = ROOT / name if name.startswith("benchmarks/") else ROOT / "tests" / name
+        if not file.is_file() or test not in file.read_text(encoding="utf-8"):
+            wrong.append((name, test))
+    assert wrong == []

@@ -129,6 +129,13 @@ def test_a_lock_has_its_name_and_who_released_it() -> None:
     )
 
 
+def test_an_interrupt_does_not_release_a_lock() -> None:
+    """Waits for CPython's GIL time out every 5 ms."""
+    timed_out = Cause("wait.gil", Behind.WAKER, "irq.timer", SECOND // 2, 100)
+    one = thread(2, 1, "w", object_("Python's GIL", 0.6, "wait.gil"), timed_out, **{"wait.gil": 0.6, "user": 0.4})
+    assert "irq.timer" not in first(one).text
+
+
 def test_threads_that_end_each_others_waits_wait_for_a_lock() -> None:
     every = [
         thread(

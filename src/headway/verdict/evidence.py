@@ -51,8 +51,13 @@ def objects(threads: Iterable[Thread], of: Iterable[str]) -> list[Named]:
 
 
 def wakers(threads: Iterable[Thread], of: Iterable[str]) -> list[Named]:
-    """Return the names of those that ended waits in these states, most time first."""
-    return _causes(threads, frozenset(of), Behind.WAKER)
+    """Return the names of the threads that ended waits in these states, most time first.
+
+    An interrupt that ended a wait tells nothing of who was waited for: waits for CPython's GIL time out every 5 ms.
+    """
+    wanted = frozenset(of)
+    causes = (cause for thread in threads for cause in thread.causes if cause.tid is not None)
+    return _summed(c for c in causes if c.state in wanted and c.behind is Behind.WAKER)
 
 
 def holder(threads: Sequence[Thread]) -> Named | None:

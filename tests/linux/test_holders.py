@@ -22,7 +22,7 @@ from tests.effort import FEW, exhaustive
 from headway.linux.bpf.layout import offset_of, size_of
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
-from headway.model import Behind, Cause, Kind, Ledger, Thread, is_interrupt
+from headway.model import READY, Behind, Cause, Kind, Ledger, Thread, is_interrupt
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, STILL_READY
 from headway.session.child import SuspendedChild
 
@@ -40,7 +40,7 @@ NO_ROOM = "causes_without_room"
 
 
 def holders(thread: Thread) -> list[Cause]:
-    return [cause for cause in thread.causes if cause.behind is Behind.HOLDER]
+    return [cause for cause in thread.causes if cause.behind is Behind.HOLDER and cause.state == READY]
 
 
 def assert_all_held(*ledgers: Ledger) -> None:

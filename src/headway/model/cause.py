@@ -56,7 +56,10 @@ class Behind(Enum):
     WAKER = "waker"
     """The thread that ended the wait."""
     HOLDER = "holder"
-    """What had the processor meanwhile: a thread, an interrupt (the name of its state), or nobody (`IDLE`)."""
+    """Of the time ready, what had the processor: a thread, an interrupt (the name of its state), or nobody (`IDLE`).
+
+    Of a wait for a lock, the thread that had the lock when the wait began.
+    """
 
     __hash__ = object.__hash__
 

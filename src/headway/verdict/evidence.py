@@ -10,7 +10,7 @@ from headway.model import Behind, Cause, Thread
 
 from .why import Why, why_of
 
-__all__ = ["Named", "calls_to", "forced", "holder", "largest", "objects", "states", "wakers"]
+__all__ = ["Named", "calls_to", "forced", "holder", "largest", "lock_holders", "objects", "states", "wakers"]
 
 _FORCE = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
 _WRITE = frozenset({"write", "writev", "pwrite64", "pwritev", "pwritev2", *_FORCE})
@@ -58,6 +58,11 @@ def wakers(threads: Iterable[Thread], of: Iterable[str]) -> list[Named]:
     wanted = frozenset(of)
     causes = (cause for thread in threads for cause in thread.causes if cause.tid is not None)
     return _summed(c for c in causes if c.state in wanted and c.behind is Behind.WAKER)
+
+
+def lock_holders(threads: Iterable[Thread], of: Iterable[str]) -> list[Named]:
+    """Return the names of the threads that had the lock when waits in these states began, most time first."""
+    return _causes(threads, frozenset(of), Behind.HOLDER)
 
 
 def holder(threads: Sequence[Thread]) -> Named | None:

@@ -171,6 +171,9 @@ def _lock(subject: Subject) -> str:
         text += "for a lock, or for another thread (futex)"
     else:
         text += f"for {_cut(about.name)}{_part(about, whole)}"
+    held = largest(evidence.lock_holders(subject.threads, [found[0].name]), whole) if found else None
+    if held is not None:
+        return f"{text}, {_per_cent(held.time, whole)} of that in waits that began while {_cut(held.name)} had it"
     return text + _until(subject, found[:1], "released it")
 
 

@@ -75,7 +75,8 @@ _WITHOUT_HOLDER = {
     NOT_KNOWN: NOT_KNOWN,
     STILL_READY: "not known: still ready at the end",
 }
-_RELATIONS = {Behind.OBJECT: "for ", Behind.WAKER: "woken by ", Behind.HOLDER: ""}
+_RELATIONS = {Behind.OBJECT: "for ", Behind.HOLDER: "held by ", Behind.WAKER: "woken by "}
+"""In the order in which they are listed. Where holders of the processor are listed, the heading says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +157,13 @@ def in_a_line(subject: Thread | Group, state: str, room: int) -> str:
     text = ""
     for most in (3, 2, 1):
         words = []
-        for behind in Behind:
+        for behind in _RELATIONS:
             causes = [c for c in subject.causes if c.behind is behind and c.time and _explains(c, state, subject)]
             told = ", ".join(
                 f"{' '.join(_label(cause)).strip()} {share(min(cause.time / time, 1.0))}" for cause in causes[:most]
             )
             if told:
-                words.append(f"{_RELATIONS[behind].strip() or 'held by'} {told}")
+                words.append(f"{_RELATIONS[behind]}{told}")
         text = "; ".join(words)
         if width_of(text) <= room:
             return text
@@ -284,7 +285,7 @@ def _block(subject: _Subject, kind: Kind, pids: Mapping[int, int]) -> Iterator[_
     listed = states[: _how_many([cell.time for _, cell in states], total, _STATES)]
     for state, cell in listed:
         yield _Row(1, clean(state, 256), cell.time, total, cell.count, mark=marks[state])
-        for behind in (Behind.OBJECT, Behind.WAKER):
+        for behind in _RELATIONS:
             causes = [c for c in subject.causes if c.state == state and c.behind is behind]
             if causes:
                 yield from (replace(row, mark=marks[state]) for row in _causes(causes, behind, cell.time, 2))
@@ -310,9 +311,10 @@ def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, uns
     rows = [(*_label(cause), cause.time, cause.count) for cause in causes if cause.time or cause.count]
     if len(rows) > _CAUSES:
         rows = _together(rows, whole)
-    notes = {_label(cause): _place(cause) for cause in causes}
+    # Whose thread it is says something of who had the processor, and nothing of who had a lock of the same process.
+    notes = {} if unseen else {_label(cause): _place(cause) for cause in causes}
     listed = rows[: _how_many([row[2] for row in rows], whole, _CAUSES)]
-    relation = _RELATIONS[behind] if depth == 2 else ""
+    relation = _RELATIONS[behind] if depth == 2 and unseen else ""
     blank = " " * len(relation)
     for at, (label, detail, time, count) in enumerate(listed):
         note = notes.get((label, detail), "")
@@ -350,7 +352,7 @@ def _together(rows: Iterable[_Told], whole: int) -> list[_Told]:
 
 def _holders(subject: _Subject, whole: int, pids: Mapping[int, int]) -> Iterator[_Row]:
     """Yield what had the processor: threads by whose they are, interrupts, nobody. Then what is not known."""
-    holders = [c for c in subject.causes if c.behind is Behind.HOLDER and c.time]
+    holders = [c for c in subject.causes if c.behind is Behind.HOLDER and c.time and kind_of(c.state) is Kind.READY]
     if not holders:
         return
     classes: dict[str, list[Cause]] = {}
@@ -395,11 +397,11 @@ def _one_line(thread: Thread, kind: Kind, pids: Mapping[int, int]) -> _Row:
     time, count = sum([c.time for c in states.values()]), _count(states.values())
     most = max(states, key=lambda state: (states[state].time, state))
     words = [clean(most.removeprefix("wait."), 256)] if kind in (Kind.KERNEL, Kind.POLL, Kind.WAIT) else []
-    for behind in Behind:
+    for behind in _RELATIONS:
         cause = next((c for c in thread.causes if c.state == most and c.behind is behind and c.time), None)
         if cause is not None:
             told = " ".join(_label(cause)).strip()
-            words.append(told if behind is Behind.OBJECT else f"woken by {told}")
+            words.append(told if behind is Behind.OBJECT else f"{_RELATIONS[behind]}{told}")
     return _Row(1, _named(thread.name), time, thread.span, count, str(thread.tid), note=" ".join(words))
 
 

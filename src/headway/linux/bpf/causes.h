@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Causes: what is behind the time in a state. They are recorded on request: the object that a thread waits for, the waker
- * that ends the wait, the device that interrupts the thread, and the state from which time is stolen. The holders of the
- * processor while a thread is ready are in holders.h. A thread that held a lock is the waker of a wait, not a holder.
+ * that ends the wait, who had the lock when it began, the device that interrupts the thread, and the state from which time is
+ * stolen. The holders of the processor while a thread is ready are in holders.h.
  */
 #ifndef HEADWAY_CAUSES_H
 #define HEADWAY_CAUSES_H
@@ -132,9 +132,14 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 	u32 state = record->state, doing = record->resume == RUNNING ? state_by_registers(task) : record->resume;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
 	note_futex(task, record);
+	record->lock_owner = 0;
 	if (state == WAIT_FUTEX) {
-		if (record->object_kind == OBJECT_NONE && task == bpf_get_current_task_btf())
-			note_futex_list(record->number);
+		if (task == bpf_get_current_task_btf()) {
+			if (record->object_kind == OBJECT_NONE)
+				note_futex_list(record->number);
+			else
+				record->lock_owner = owner_of_lock(record->object);
+		}
 		return 0;
 	}
 	if (state >= WAIT_MMAP_LOCK && state <= WAIT_KERNEL_LOCK)
@@ -231,6 +236,8 @@ NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 		charge_futex(record->number, now);
 	else if (record->object_kind)
 		charge_cause(record, state, record->object_kind, record->object, time, 1, NULL);
+	if (record->lock_owner)
+		charge_cause(record, state, HOLDER_LOCK, record->lock_owner | lock, time, 1, NULL);
 	if (waker)
 		charge_cause(
 			record, state, waker, record->waker | lock, time, 1, waker == WAKER_THREAD ? record->waker_name : NULL);

@@ -34,7 +34,8 @@ _VALUE = packing("cause", "time", "count", "name")
 _FUTEXES = struct.Struct(f"<{FUTEX_LIST['N_LISTED']}Q")
 _PEER = packing("socket_peer", "family", "port", "pid", "address")
 _SEVERAL = (CAUSES["OBJECT_FUTEXES"], CAUSES["OBJECT_MOVED"])
-_WAKERS = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"])
+_WITH_LOCK = (CAUSES["WAKER_THREAD"], CAUSES["WAKER_STATE"], CAUSES["HOLDER_LOCK"])
+"""Kinds of causes with the lower half of the futex's address."""
 _NO_THREADS = {
     HOLDERS["HELD_IDLE"]: IDLE,
     HOLDERS["HELD_THROTTLED"]: THROTTLED,
@@ -169,7 +170,7 @@ class CauseReader:
         if kind == CAUSES["OBJECT_ADDRESS"]:
             lock = self._names.get((pid, thing))
             return lock is not None and lock.is_gil
-        return kind in _WAKERS and (pid, thing >> 32) in self._gils
+        return kind in _WITH_LOCK and (pid, thing >> 32) in self._gils
 
     def _describe(self, pid: int, kind: int, thing: int, raw: bytes) -> tuple[str, Behind, int | None]:
         if kind == CAUSES["OBJECT_ADDRESS"]:
@@ -181,6 +182,8 @@ class CauseReader:
             return _named(text, thing & _LOWER), Behind.WAKER, thing & _LOWER or None
         if kind == CAUSES["WAKER_STATE"]:
             return self._memory.state_name(thing & _LOWER), Behind.WAKER, None
+        if kind == CAUSES["HOLDER_LOCK"]:  # the ledger knows its name, if it is a thread
+            return "", Behind.HOLDER, thing & _LOWER
         if kind == CAUSES["HOLDER_STATE"]:
             return self._memory.state_name(thing), Behind.HOLDER, None
         if kind == CAUSES["HOLDER_HIDDEN"]:

@@ -25,6 +25,32 @@ struct futex_waitv { /* as the program has it */
 	u32 flags, reserved;
 };
 
+enum { /* include/uapi/linux/futex.h */
+	WORD_TID = 0x3fffffff,
+	WORD_WAITERS = 1u << 31,
+	/* pthread_mutex_t of the GNU C library (sysdeps/nptl/bits/struct_mutex.h): 1 or 2 is a lock that somebody has. */
+	GLIBC_LOCKED = 1,
+	GLIBC_WAITERS = 2,
+	GLIBC_OWNER = 8, /* bytes from the futex to the id of the thread that has it */
+};
+
+/*
+ * Returns the id of the thread that has the lock at which the running thread begins to wait; 0: not known, or it is no lock. A
+ * lock with priority inheritance or robustness and those of musl have it in the futex itself, the GNU C library's beside it.
+ * A futex that is no lock may have any value: the reader takes it only if it is the id of a thread of the process.
+ */
+INLINE u32 owner_of_lock(u64 address)
+{
+	u32 word = 0, owner = 0;
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)address))
+		return 0;
+	if (word & WORD_WAITERS)
+		return word & WORD_TID;
+	if (word != GLIBC_LOCKED && word != GLIBC_WAITERS)
+		return 0;
+	return bpf_probe_read_user(&owner, sizeof(owner), (void *)(address + GLIBC_OWNER)) ? 0 : owner;
+}
+
 /* The running thread wakes `task`. Returns the futex at which it does; 0: not known, or at one of another address space. */
 INLINE u64 futex_of_waker(struct task_struct *task)
 {

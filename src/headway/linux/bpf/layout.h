@@ -384,6 +384,7 @@ struct thread_record {
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
 	__u64 lock; /* of the kernel, for which it waits (kernel_locks.h); 0: for none */
 	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
+	__u64 lock_owner; /* who had the lock when it began to wait: the id that the lock has; 0: not known */
 	struct socket_peer peer; /* of the socket that it waits for, while that is noted */
 	__u64 futexes[N_LISTED]; /* that it waits for, if it is one of a list (enum futex_list) */
 	struct cause_key cause_key; /* while it is charged: likewise */
@@ -684,6 +685,7 @@ enum cause_kind {
 	HOLDER_THREAD, /* the id of the thread that had the processor, or a value of `enum holder` */
 	HOLDER_HIDDEN, /* the id of a thread that is hidden from tracing; 0: not known */
 	HOLDER_STATE, /* the state of the interrupt that had the processor */
+	HOLDER_LOCK, /* the id, as the lock has it, of the thread that had the lock when the wait began; above it likewise */
 };
 
 enum holder {

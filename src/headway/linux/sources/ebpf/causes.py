@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.model import Cell, StateDurations, Thread, known_durations, with_all_holders, within
+from headway.model import READY, Behind, Cause, Cell, StateDurations, Thread, known_durations, with_all_holders, within
 from headway.model.ledger import States
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None
     from headway.linux.bpf.causes import GIL
 
     found = []
+    names = {(thread.pid, thread.tid): thread.name for thread in threads}
     for thread in threads:
         states: States = thread.states
         durations = thread.durations
@@ -59,9 +60,25 @@ def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None
             if not rest.time:
                 del states["wait.futex"]
             durations = _divided_durations(durations, states, GIL)
-        behind = within(states, causes.listed(thread.key, before))
+        listed = with_holders_of_locks(thread.pid, names, causes.listed(thread.key, before))
+        behind = within(states, listed)
         found.append(replace(thread, states=states, causes=with_all_holders(states, behind), durations=durations))
     return found
+
+
+def with_holders_of_locks(pid: int, names: Mapping[tuple[int, int], str], causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """Return the causes of a thread with the names of those that had a lock when a wait for it began.
+
+    ``names``: of the threads that are known, by process and id. What is none of the process's threads is left out: what
+    was taken for a lock was none, or the program's ids are of another pid namespace.
+    """
+    found = []
+    for cause in causes:
+        if cause.behind is not Behind.HOLDER or cause.state == READY:
+            found.append(cause)
+        elif cause.tid is not None and (name := names.get((pid, cause.tid))) is not None:
+            found.append(replace(cause, name=name))
+    return tuple(found)
 
 
 def _divided_durations(durations: StateDurations | None, states: States, gil: str) -> StateDurations | None:

@@ -39,14 +39,16 @@ def test_no_line_is_wider_than_there_is_room_and_nothing_acts_on_the_terminal(
         assert line.isprintable()
 
 
-def test_what_was_no_progress_is_shown_unless_more_is_asked_for() -> None:
+def test_code_that_runs_comes_before_waits_that_take_longer() -> None:
     text = shown(small())
-    assert "wait.sleep" in text
+    assert 0 < text.index("\nuser ") < text.index("\nwait.sleep ")
     assert "42 ×, exact" in text
     assert "70 % nanosleep ← main" in text
     assert "30 % stack not known" in text
-    assert "user" not in text.partition("\n\n")[2]
     assert "lost 0" in text
+    lost = shown(small(), part="lost")
+    assert "wait.sleep" in lost
+    assert "user" not in lost.partition("\n\n")[2]
 
 
 def test_it_says_how_samples_were_collected_and_what_that_cost() -> None:

@@ -1,4 +1,4 @@
-"""The report of a profile: where the time that is not progress went, by state, with functions and stacks.
+"""The report of a profile: where the time went, by state, with functions and stacks. Code that runs comes first.
 
 A state's time comes from the ledger and has its quality. The functions in which it was spent are exact for time off the
 processor, and a sampled share with its error for time on it.
@@ -36,9 +36,8 @@ def profile_lines(
     everything = summaries(profile)
     whole = sum(thread.span for thread in profile.ledger.threads) or sum(one.time for one in everything)
     yield from _overview(profile, everything, whole, width)
-    chosen = part if part or state else "lost"
-    kept = summaries(profile.narrowed(part=chosen, state=state))
-    shown = kept[:limit]
+    kept = summaries(profile.narrowed(part=part, state=state))
+    shown = sorted(kept[:limit], key=lambda one: not one.kind.in_rpi)  # code that runs, and then what was waited for
     for one in shown:
         yield []
         yield from _state(one, whole, width, limit)
@@ -47,7 +46,7 @@ def profile_lines(
         time = with_unit(sum(one.time for one in rest), "ns", 7, " ")
         yield []
         yield [(f"… {len(rest)} more states, {time} together", _DIM)]
-    without = unsampled(profile, part=chosen, state=state)
+    without = unsampled(profile, part=part, state=state)
     if without:
         words = ", ".join(f"{clean(name, 100)} {with_unit(time, 'ns', 7, ' ')}" for name, time in without[:limit])
         more = f" and {len(without) - limit} more" if len(without) > limit else ""

@@ -271,6 +271,38 @@ def test_a_kernel_that_hides_its_symbols_is_said(build: Build, tmp_path: Path) -
     assert any("kernel.kptr_restrict" in note for note in hidden.describe(Counter({0: 1})))
 
 
+def test_what_names_code_made_at_run_time_is_said() -> None:
+    from headway.linux.symbols.frames import Stacks
+    from headway.linux.symbols.modules import Modules
+
+    class Anonymous:
+        """A process with code of a file, and memory that no file holds."""
+
+        def __init__(self, file: str) -> None:
+            self.pid, self.file = os.getpid(), file
+
+        def files(self) -> list[str]:
+            return ["libc.so.6", self.file]
+
+        def at(self, address: int) -> tuple[None, int]:
+            return None, address
+
+    def notes(file: str) -> str:
+        stacks = Stacks(Modules())
+        stacks.add(Anonymous(file), (0x1000, 0x2000), (), most=127)  # type: ignore[arg-type]
+        stacks.add(None, (), (0xFFFFFFFF81000000,), most=127)
+        stacks.resolve()
+        assert not any("no names" in note for note in stacks.describe(Counter({0: 1, 1: 9999})))
+        return next(note for note in stacks.describe(Counter({0: 3, 1: 1})) if "no names" in note)
+
+    assert notes("node") == (
+        "code that Node.js made at run time has no names in 75% of the time: start it with --perf-basic-prof"
+    )
+    assert "Compiler.perfmap" in notes("libjvm.so")
+    assert "-X perf" in notes("libpython3.12.so.1.0") == notes("python3.13")
+    assert "/tmp/perf-PID.map" in notes("luajit")
+
+
 @pytest.mark.skipif(not X86_64, reason="needs x86-64: the program makes code for it")
 def test_code_made_at_run_time_is_named_by_its_perf_map(together: Together) -> None:
     found, threads = together.whole, together.threads["jit"]

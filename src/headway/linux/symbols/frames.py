@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from headway.binary.kallsyms import KernelSymbols
@@ -57,6 +57,13 @@ frame pointers.
 """
 _SWITCH = "__schedule"
 _SKIPPED = Frame("[skipped callers]", None, None, None, None, "none")
+_RUNTIMES = (
+    (re.compile(r"node(js)?|libnode\.so.*"), "Node.js", "start it with --perf-basic-prof"),
+    (re.compile(r"libjvm\.so"), "Java", "jcmd PID Compiler.perfmap (17 and later), or an agent (perf-map-agent)"),
+    (re.compile(r"(lib)?python3.*"), "Python", "start it with -X perf (3.12 and later)"),
+)
+"""Files by which a runtime is recognised, its name, and how the code that it makes gets names."""
+_ANY_RUNTIME = "a just-in-time compiler", "let it write /tmp/perf-PID.map"
 _PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
 
 _Key = tuple[Space | None, tuple[int, ...], tuple[int, ...], bool]
@@ -76,6 +83,7 @@ class Stacks:
         self._users: dict[int, tuple[int, int | None]] = {}
         self._cut: dict[int, str] = {}
         self._skipped: dict[int, str] = {}
+        self._made: dict[int, tuple[str, str]] = {}
         self._most = 0
 
     def __len__(self) -> int:
@@ -125,6 +133,8 @@ class Stacks:
             if left:
                 frames = _behind_the_switch(frames)
             inside, why, module = self._user_frames(space, user)
+            if space is not None and inside and inside[0].module is None:
+                self._made[number] = _runtime(space)
             if why:
                 inside.append(Frame(why, None, None, None, None, "none"))
                 self._cut[number] = module
@@ -225,6 +235,7 @@ class Stacks:
                     if n * 100 >= of
                 )
                 notes.append(f"stacks of {without / of:.0%} of the time {what} {parts}: {cure}")
+        notes += self._without_names(weights)
         if self.kernel.hidden and any(kernel for _, _, kernel, _ in self._numbers):
             notes.append("the kernel hides its symbols (kernel.kptr_restrict): its functions are not named")
         problems = self.modules.problems()
@@ -232,6 +243,26 @@ class Stacks:
         if len(problems) > 3:
             notes.append(f"and {len(problems) - 3} more files whose functions are not named")
         return notes
+
+    def _without_names(self, weights: Counter[int]) -> Iterator[str]:
+        """Yield what gives names to the code that a just-in-time compiler has made, where much of the time is in it."""
+        lost: Counter[tuple[str, str]] = Counter()
+        for number, runtime in self._made.items():
+            lost[runtime] += weights.get(number, 0)
+        of = sum(weights.values())
+        for (who, cure), time in lost.most_common(4):
+            if time * 1000 >= of > 0:  # of all the time, and waits may be most of that
+                share = f"{time / of:.0%}" if time * 100 >= of else "less than 1%"
+                yield f"code that {who} made at run time has no names in {share} of the time: {cure}"
+
+
+def _runtime(space: Space) -> tuple[str, str]:
+    """Return the name of the runtime that makes code in a process, and how that gets names."""
+    files = set(space.files())
+    return next(
+        ((who, cure) for name, who, cure in _RUNTIMES if any(map(name.fullmatch, files))),
+        _ANY_RUNTIME,
+    )
 
 
 def _behind_the_switch(frames: list[Frame]) -> list[Frame]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import suppress
 
 from headway.binary.elf import ElfFile
@@ -89,6 +90,11 @@ class Space:
         other = Space(pid, self._modules)
         other._starts, other._mapped = self._starts.copy(), self._mapped.copy()
         return other
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of the files whose code is mapped, without their folders."""
+        for mapped in self._mapped:
+            yield os.path.basename(mapped.mapping.path)
 
     def replaces(self, mapping: Mapping) -> bool:
         """Return whether a mapping overlaps code of another file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections.abc import Sequence
 
 import click
@@ -134,3 +136,17 @@ def test_spin_decides_what_is_measured_exactly() -> None:
     assert options.spin
     assert options.budget is None
     assert options.level is Level.INTERRUPTS
+
+
+@pytest.mark.parametrize("name", ["stat", "top", "record", "profile", "serve", "advise"])
+def test_help_has_a_commands_own_options_first_and_each_option_once(name: str) -> None:
+    module = importlib.import_module(f"headway.commands.{name}")
+    text = CliRunner().invoke(module.command, ["--help"], catch_exceptions=False).stdout
+    titles = [line for line in text.splitlines() if line[:1].isalpha() and line.endswith(":")]
+    assert titles[0] == "Options:"
+    assert titles[-3:] == ["Which threads are measured:", "How they are measured:", "What else is measured:"]
+    first = text.partition("Which threads are measured:")[0]
+    assert "--duration" in first
+    assert not re.search(r"^  --level ", first, re.MULTILINE)
+    for option in ("--pid", "--no-follow", "--publish", "--help"):
+        assert len(re.findall(rf"^  .*{option}\b", text, re.MULTILINE)) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from headway.views.listing import LINES, Listing
 
 from .parameters import Ids, Percentage, ProcessorList, WhenCondition, all_ids
 from .say import say
+from .sections import sectioned
 
 if TYPE_CHECKING:
     from headway.conditions import Condition
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUDGET_OF_A_MACHINE",
     "ListingOptions",
+    "MeasuringCommand",
     "TargetOptions",
     "detail_options",
     "durations_option",
@@ -496,6 +498,21 @@ class ListingOptions:
         return Listing(height=console.height - 1 - above, by=by, before=before)  # the shell's prompt has a line
 
 
+_LISTING = (
+    click.option(
+        "-n",
+        "--threads",
+        "limit",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Print N lines of threads, those with most time, and the sum of the other threads.  [default: as "
+        f"many as fit the terminal, else {LINES}]",
+    ),
+    group_by_option,
+    click.option("--every-thread", "every_line", is_flag=True, help="List all threads, or all groups."),
+)
+
+
 def listing_options(function: Any) -> Any:
     """Add the options that say which lines of threads a report has; the command gets `ListingOptions`, ``listed``."""
 
@@ -504,21 +521,7 @@ def listing_options(function: Any) -> Any:
         listed = ListingOptions(**{field.name: values.pop(field.name) for field in fields(ListingOptions)})
         return function(*arguments, listed=listed, **values)
 
-    for option in reversed(
-        (
-            click.option(
-                "-n",
-                "--threads",
-                "limit",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="Print N lines of threads, those with most time, and the sum of the other threads.  [default: as "
-                f"many as fit the terminal, else {LINES}]",
-            ),
-            group_by_option,
-            click.option("--every-thread", "every_line", is_flag=True, help="List all threads, or all groups."),
-        )
-    ):
+    for option in reversed(_LISTING):
         gathered = option(gathered)
     return gathered
 
@@ -562,3 +565,27 @@ when_option = click.option(
     "'ready > 20 %'; with 'process: ...' or 'cgroup: ...' of all threads of a process or a cgroup. May be repeated.",
 )
 """Add ``--when``; the command gets ``when``."""
+
+
+def _parameters(options: Sequence[Callable[[Any], Any]]) -> Iterator[str]:
+    """Yield the names of the parameters that options set."""
+
+    def bare() -> None: ...
+
+    for option in options:
+        yield option(bare).__click_params__[-1].name
+
+
+MeasuringCommand = sectioned(
+    {
+        name: title
+        for title, options in (
+            ("Which lines there are", _LISTING),
+            ("Which threads are measured", _TARGETS),
+            ("How they are measured", _DETAIL),
+            ("What else is measured", _MORE),
+        )
+        for name in _parameters(options)
+    }
+)
+"""A command that measures: its own options come first in its help."""

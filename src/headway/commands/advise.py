@@ -15,7 +15,7 @@ import click
 from headway.advice import MAX_REMARKS, Advice, Facilities, Thresholds, advise, effect
 from headway.advice.threshold_files import defaults_text, load_thresholds
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, measuring_options, thresholds_option
+from headway.cli.options import MeasuringCommand, TargetOptions, measuring_options, thresholds_option
 from headway.cli.output import place_of, report_to, unwritten
 from headway.cli.parameters import Seconds
 from headway.cli.say import say
@@ -43,7 +43,7 @@ _LAST = "-"
 """The value of --undo without an ID: every plan."""
 
 
-@click.command("advise", context_settings={"allow_interspersed_args": False})
+@click.command("advise", cls=MeasuringCommand, context_settings={"allow_interspersed_args": False})
 @measuring_options
 @click.option(
     "-d",

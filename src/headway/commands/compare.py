@@ -8,7 +8,7 @@ from random import SystemRandom
 
 import click
 
-from headway.cli.options import TargetOptions, detail_options
+from headway.cli.options import MeasuringCommand, TargetOptions, detail_options
 from headway.cli.output import answer_to
 from headway.cli.parameters import Percentage, Seconds
 from headway.cli.progress_bar import ProgressBar, progress_bar
@@ -31,7 +31,7 @@ _FAILED = 1
 """The exit status if a condition of --fail-if is proven."""
 
 
-@click.command("compare", context_settings={"allow_interspersed_args": False})
+@click.command("compare", cls=MeasuringCommand, context_settings={"allow_interspersed_args": False})
 @click.option(
     "-r",
     "--rounds",

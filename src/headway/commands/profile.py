@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, measuring_options
+from headway.cli.options import MeasuringCommand, TargetOptions, measuring_options
 from headway.cli.parameters import BufferSize, Seconds
 from headway.cli.profiles import show_profile
 from headway.cli.say import say
@@ -23,7 +23,7 @@ _MAX_HZ = 20_000
 """Samples per second of processor time, at most. Above it a sample costs too much of the time that it stands for."""
 
 
-@click.command("profile", context_settings={"allow_interspersed_args": False})
+@click.command("profile", cls=MeasuringCommand, context_settings={"allow_interspersed_args": False})
 @measuring_options
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import TargetOptions, measuring_options, when_option
+from headway.cli.options import MeasuringCommand, TargetOptions, measuring_options, when_option
 from headway.cli.parameters import MemorySize, RecordingSize, Seconds
 from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
@@ -32,7 +32,7 @@ __all__ = ["command"]
 DEFAULT = "headway.hw"
 
 
-@click.command("record", context_settings={"allow_interspersed_args": False})
+@click.command("record", cls=MeasuringCommand, context_settings={"allow_interspersed_args": False})
 @measuring_options
 @click.option(
     "-o",

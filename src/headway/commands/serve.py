@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.ending import end_as
-from headway.cli.options import BUDGET_OF_A_MACHINE, TargetOptions, measuring_options, when_option
+from headway.cli.options import BUDGET_OF_A_MACHINE, MeasuringCommand, TargetOptions, measuring_options, when_option
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.errors import HeadwayError
@@ -34,7 +34,7 @@ __all__ = ["command"]
 _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
 
 
-@click.command("serve")
+@click.command("serve", cls=MeasuringCommand)
 @measuring_options
 @click.option(
     "--listen",

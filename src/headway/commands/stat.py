@@ -10,6 +10,7 @@ import click
 from headway.cli.ending import end_as
 from headway.cli.options import (
     ListingOptions,
+    MeasuringCommand,
     TargetOptions,
     durations_option,
     listing_options,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("stat", context_settings={"allow_interspersed_args": False})
+@click.command("stat", cls=MeasuringCommand, context_settings={"allow_interspersed_args": False})
 @measuring_options
 @click.option("-I", "--interval", type=Milliseconds(), metavar="MS", help="Report every MS milliseconds.")
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")

@@ -20,6 +20,7 @@ from headway.cli.ending import end_as
 from headway.cli.options import (
     BUDGET_OF_A_MACHINE,
     ListingOptions,
+    MeasuringCommand,
     TargetOptions,
     group_by_option,
     measuring_options,
@@ -47,7 +48,7 @@ _COLUMNS = (
 _RECORDING, _DOCUMENT = ".hw", ".json"
 
 
-@click.command("top")
+@click.command("top", cls=MeasuringCommand)
 @measuring_options
 @click.option(
     "-I",

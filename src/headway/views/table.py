@@ -712,7 +712,7 @@ _MUCH = 0.05
 """The share of the threads' processor time above which a report says what measuring took."""
 _NOT_KNOWN = "–"
 _EVERY_MARK = "".join([*_NAMES.values(), *MARKS.values(), _NOT_KNOWN])
-_OF_OPTIONS = frozenset({"budget", "depth", "division", "marked functions", "seccomp", "tasks"})
+_OF_OPTIONS = frozenset({"budget", "depth", "division", "marked functions", "seccomp", "spinning", "tasks"})
 """The reasons that follow from what the user asked for, or from the program. All others are told with -v."""
 _CHEAPER = "--budget 1% or --level switches takes less"
 

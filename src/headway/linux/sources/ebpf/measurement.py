@@ -32,6 +32,7 @@ from .programs import LoadedPrograms
 from .regions import RegionSearch
 from .snapshots import SnapshotReader
 from .totals import ThreadTotals
+from .waiting_loops import WaitingLoops
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.causes import CauseReader
@@ -90,6 +91,7 @@ class BpfMeasurement:
             self.transitions = (
                 stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
             )
+            self._loops = WaitingLoops(memory.living) if _may_spin_unseen(options) else None
             self._publication = (
                 stack.enter_context(closing(_publication(programs, options))) if options.measure.publish else None
             )
@@ -168,6 +170,8 @@ class BpfMeasurement:
         self._drift.look()
         if self._spins is not None:
             self._spins.look(until)
+        if self._loops is not None:
+            self._loops.look_if_due()
         if self._publication is not None:
             self._publication.answer()
         if self.stacks is not None:
@@ -209,6 +213,8 @@ class BpfMeasurement:
     def _told(self, ledger: Ledger, *, interval: bool) -> Ledger:
         if self._spins is not None:
             ledger = self._spins.told(ledger, interval=interval)
+        if self._loops is not None:
+            ledger = self._loops.told(ledger)
         own, others = self._cost.since(recent=interval)
         ledger = replace(ledger, overhead=replace(ledger.overhead, own=own, others=others))
         ledger = with_cost_range(ledger, self._drift.range(recent=interval))
@@ -274,6 +280,12 @@ class BpfMeasurement:
         """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
         with privileges.without((privileges.LinuxCapability.BPF, privileges.LinuxCapability.SYS_ADMIN)):
             return self._programs.object.programs["handle_sched_switch"].tells_of_misses
+
+
+def _may_spin_unseen(options: SourceOptions) -> bool:
+    """Return whether nothing looks for spinning, and few enough processes are measured to look at."""
+    marked = any(one.kind == "poll" for one in options.measure.functions)
+    return not (options.measure.spin or marked or options.selection.everything)
 
 
 def _may_be_undivided(options: MeasureOptions) -> bool:

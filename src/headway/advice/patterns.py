@@ -291,7 +291,7 @@ _IPIS = Pattern(
     "irq.reschedule irq.call_function irq.call_function_single irq.ipi irq.work",
 )
 TICKS = Pattern(
-    "the kernel's own tick, and timers of all programs, run out on its processor: see who starts them",
+    "the kernel's own tick and timers of all programs run out there: see who starts them",
     _stacks("timer:hrtimer_start", "-a"),
     "irq.timer softirq.timer softirq.hrtimer softirq.sched softirq.rcu",
 )

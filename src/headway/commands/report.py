@@ -34,7 +34,12 @@ __all__ = ["command"]
 @click.option(
     "--from-transitions", is_flag=True, help="Add up the recorded transitions, instead of reading the recorded totals."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the processors.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show every state of every thread, the processors, and all notes on the figures.",
+)
 @durations_option
 @listing_options
 @narrowing_options

@@ -40,7 +40,12 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema); with -I one document a line.")
 @html_option
 @thresholds_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every state of every thread, and the processors.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show every state of every thread, the processors, and all notes on the figures.",
+)
 @durations_option
 @click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without advice and hints.")
 @listing_options

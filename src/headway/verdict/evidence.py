@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from headway.dataclass import dataclass
 from headway.model import Behind, Cause, Thread
 
-from .why import Why, why_of
+from .why import FORCE, Why, why_of
 
 __all__ = ["Named", "calls_to", "forced", "holder", "largest", "lock_holders", "objects", "states", "wakers"]
 
-_FORCE = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
-_WRITE = frozenset({"write", "writev", "pwrite64", "pwritev", "pwritev2", *_FORCE})
+_WRITE = frozenset({"write", "writev", "pwrite64", "pwritev", "pwritev2", *FORCE})
 _READ = frozenset({"read", "readv", "pread64", "preadv", "preadv2", "getdents64", "openat", "statx", "newfstatat"})
 _READY = frozenset({"ready"})
 
@@ -96,7 +95,7 @@ def forced(threads: Iterable[Thread]) -> Named | None:
     for thread in threads:
         for state, cell in thread.states.items():
             call = state.removeprefix("kernel.")
-            if call in _FORCE and call != state:
+            if call in FORCE and call != state:
                 found[call] += cell.count or 0
                 times[call] += cell.time
     most = next(iter(_most(times)), None)

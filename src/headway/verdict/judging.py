@@ -8,7 +8,7 @@ from dataclasses import replace
 from headway.dataclass import dataclass
 from headway.model import Ledger, Quality, Thread, indices_of
 
-from .evidence import calls_to
+from .evidence import calls_to, forced
 from .locks import locked
 from .why import Why, why_of
 from .wording import Subject, next_option, sentence
@@ -22,7 +22,7 @@ _NOTABLE = 0.10
 """A cause with less of the window, or of the time of its threads, is not worth a sentence."""
 _LEAST_NS = 10_000_000
 """Nor is one with less time."""
-_BESIDE = 0.30
+_BESIDE = 0.50
 """A thread with less work than this share of the busiest one's waits for that one, if for anything."""
 _TIDS = 16
 _BRIEF_NS = 10_000_000
@@ -65,26 +65,41 @@ class Verdict:
 def verdict(ledger: Ledger) -> tuple[Verdict, ...]:
     """Return what stands out, the most wall time first: at most `MOST` causes, none if nothing does."""
     every = doing(ledger)
-    held = locked(every, ledger.window.duration)
-    working = [one for one in every if works(one, one.thread.key in held)]
-    spoken_of = working or _finished(every)
+    company = _company(ledger, every)
+    working = [one for one in every if company.works(one)]
+    if working:
+        return _ranked(_found(ledger, company, working), len(every) - len(working))
+    return _of_waits(ledger, company, every)
+
+
+def _of_waits(ledger: Ledger, company: _Company, every: Sequence[Doing]) -> tuple[Verdict, ...]:
+    """Judge where no thread works: what those waited for that have come to their end is what there was to do.
+
+    That of main threads comes first, for helpers may have rested until then.
+    """
+    ended = [one for one in every if one.thread.end is not None]
+    main = _found(ledger, company, [one for one in ended if one.thread.tid == one.thread.pid])
+    main.leave_first_causes()
+    found = _found(ledger, company, ended)
+    if causes := {one.why for one in main.verdicts()}:
+        found.keep(causes)
+    found.leave_first_causes()
+    return _ranked(found, len(every) - found.number)
+
+
+def _found(ledger: Ledger, company: _Company, of: Sequence[Doing]) -> _Found:
     found = _Found(ledger)
-    if _starts_processes(ledger, working):
-        found.add_starts(working)
-    else:
-        most = max((one.active for one in working), default=0)
-        company = _Company(held, most, len({thread.pid for thread in ledger.threads}) == 1)
-        for one in spoken_of:
-            found.add(one, company.causes(one))
-    if not working:
-        found.leave_first_causes()
+    if _starts_processes(ledger, of):
+        found.add_starts(of)
+        return found
+    for one in of:
+        found.add(one, company.causes(one))
+    return found
+
+
+def _ranked(found: _Found, idle: int) -> tuple[Verdict, ...]:
     ranked = sorted(found.verdicts(), key=lambda one: (-one.wall, -one.time, one.why.value))
-    return tuple(replace(one, idle=len(every) - len(spoken_of)) for one in ranked[:MOST])
-
-
-def _finished(every: Sequence[Doing]) -> list[Doing]:
-    """Return the threads that have come to their end: where none works, their waits are what there was to do."""
-    return [one for one in every if one.thread.end is not None]
+    return tuple(replace(one, idle=idle) for one in ranked[:MOST])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,10 @@ class _Company:
     alone: bool
     """Whether there is one process: what it starts is not measured."""
 
+    def works(self, one: Doing) -> bool:
+        """Return whether a thread works."""
+        return works(one, one.thread.key in self.held)
+
     def causes(self, one: Doing) -> dict[Why, int]:
         """Return the parts of a thread's time that count as causes: its rests do not."""
         parts = dict(one.parts)
@@ -107,7 +126,8 @@ class _Company:
             if one.active < _BESIDE * self.most or self._rests(one.thread, why):
                 del parts[why]
         if Why.DISK in parts:
-            parts[_direction(one.thread)] = parts.pop(Why.DISK)
+            which = _direction(one.thread)
+            parts[which] = parts.pop(Why.DISK) + parts.get(which, 0)
         return parts
 
     def _rests(self, thread: Thread, why: Why) -> bool:
@@ -115,6 +135,12 @@ class _Company:
         if why is Why.CHILDREN:
             return not self.alone
         return why in (Why.EVENTS, Why.OTHER) and thread.end is None
+
+
+def _company(ledger: Ledger, every: Sequence[Doing]) -> _Company:
+    held = locked(every, ledger.window.duration)
+    most = max((one.active for one in every if works(one, one.thread.key in held)), default=0)
+    return _Company(held, most, len({thread.pid for thread in ledger.threads}) == 1)
 
 
 def _direction(thread: Thread) -> Why:
@@ -157,9 +183,17 @@ class _Found:
 
     def leave_first_causes(self) -> None:
         """Leave out waits that other waits explain: a shell waits for a child that sleeps."""
-        if self._of.keys() - _FOR_MEASURED:
-            for why in _FOR_MEASURED & self._of.keys():
-                del self._of[why]
+        if first := self._of.keys() - _FOR_MEASURED:
+            self.keep(first)
+
+    def keep(self, causes: Set[Why]) -> None:
+        """Leave out all other causes."""
+        self._of = {why: rows for why, rows in self._of.items() if why in causes}
+
+    @property
+    def number(self) -> int:
+        """The number of threads of which a cause was found."""
+        return len({thread.key for rows in self._of.values() for _, thread in rows})
 
     def verdicts(self) -> Iterator[Verdict]:
         """Yield those that stand out."""
@@ -196,10 +230,10 @@ _INDEX = {
 
 def _quality(ledger: Ledger, why: Why, threads: Sequence[Thread]) -> Quality:
     """Return what the time of a cause is worth."""
-    if why in _INDEX:
+    if why in _INDEX or (why is Why.DISK_WRITES and forced(threads)):
         plain = not (ledger.counted or ledger.divided)  # then it is that of the ledger, whatever the threads are
         indices = indices_of({}, ledger.precision) if plain else ledger.indices(*threads)
-        return indices.quality[_INDEX[why]]
+        return indices.quality[_INDEX.get(why, "kpi")]
     of_samples = "proc" in ledger.source and why is not Why.PROCESSOR
     return Quality.SAMPLED if of_samples or _is_sampled(threads, why) else Quality.EXACT
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from headway.dataclass import dataclass
 from headway.model import Behind, Thread
 
-from .work import REST, Doing
+from .work import Doing
 
 __all__ = ["locked"]
 
@@ -31,6 +31,8 @@ _NOTABLE = 0.10
 """Waits in futexes that take less of a thread's time are not judged."""
 _TURNS = (0.75, 1.25)
 """So many times the window is what threads do together that do it by turns."""
+_SHARE = 0.05
+"""What each of them has at least of the window."""
 _MOST_OF = 0.80
 """What one thread has at most of that, or it is not by turns."""
 
@@ -91,7 +93,7 @@ def _by_turns(often: Sequence[Doing], window: int) -> Iterator[_Key]:
     """Yield the threads that do by turns, all of the time, what one could do alone."""
     processes: dict[int, list[Doing]] = defaultdict(list)
     for one in often:
-        if _busy(one) >= REST * window:
+        if _busy(one) >= _SHARE * window:
             processes[one.thread.pid].append(one)
     for members in processes.values():
         busy = [_busy(one) for one in members]

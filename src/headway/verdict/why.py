@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from headway.model import SPINNING, Kind, is_interrupt, kind_of
 
-__all__ = ["AT_REST", "HELD_UP", "Why", "reason_of", "why_of"]
+__all__ = ["AT_REST", "FORCE", "HELD_UP", "Why", "reason_of", "why_of"]
 
 
 class Why(Enum):
@@ -24,7 +24,7 @@ class Why(Enum):
     SYSTEM_CALLS = "system_calls"
     """On a processor in system calls."""
     PAGE_FAULTS = "page_faults"
-    """On a processor or waiting in page faults, memory reclaim and swap."""
+    """Page faults, reclaim and swap, on a processor or waiting; and the calls that take memory and give it back."""
     INTERRUPTS = "interrupts"
     """Interrupts on the thread's processor, while it ran or was ready."""
     POLLING = "polling"
@@ -46,7 +46,9 @@ class Why(Enum):
     LOCK = "lock"
     """Waiting for a lock, or for another thread."""
     DISK_READS = "disk_reads"
+    """Waiting for a disk to read."""
     DISK_WRITES = "disk_writes"
+    """Waiting for a disk to write, and the kernel's time in calls that force data to it."""
     DISK = "disk"
     """Waiting for a disk; it is not known whether to read or to write."""
     NETWORK = "network"
@@ -93,12 +95,15 @@ _WAITS = {
     "sleep": Why.SLEEP,
     "child": Why.CHILDREN,
 }
+FORCE = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
+"""The calls that do nothing but force what was written to the disk."""
+_MEMORY = frozenset({"fault", "reclaim", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk"})
 HELD_UP = frozenset(
     {"gil", "mmap_lock", "file_lock", "kernel_lock", "flock", "fault", "reclaim", "disk", "fuse", "nfs", "overlay"}
 )
 """The waits that a thread has in the middle of its work, and never for want of any."""
-AT_REST = frozenset({"poll", "epoll", "signal", "io_uring", "net", "pipe", "ipc", "sleep"})
-"""The waits in which a thread may wait for its next work."""
+AT_REST = frozenset({"poll", "epoll", "signal", "io_uring", "net", "sleep"})
+"""The waits in which a thread waits for its next work. One for a pipe is as often for room to write."""
 
 
 @lru_cache(maxsize=4096)
@@ -125,8 +130,11 @@ def why_of(state: str) -> Why | None:
 
 
 def _in_kernel(state: str) -> Why:
+    first, _, call = state.partition(".")
     if is_interrupt(state):
         return Why.INTERRUPTS
-    if state.startswith("noneffective"):
+    if first == "noneffective":
         return Why.MARKED
-    return Why.PAGE_FAULTS if state.startswith(("kernel.fault", "kernel.reclaim")) else Why.SYSTEM_CALLS
+    if call in FORCE:
+        return Why.DISK_WRITES
+    return Why.PAGE_FAULTS if call.partition(".")[0] in _MEMORY else Why.SYSTEM_CALLS

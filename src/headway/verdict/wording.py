@@ -206,9 +206,10 @@ def _waited(what: str, *, woken: str = "") -> Callable[[Subject], str]:
 
 
 def _disk_writes(subject: Subject) -> str:
-    text = _waited("for writes to a disk")(subject)
     call = evidence.forced(subject.threads)
-    return text if call is None else f"{text}, forced by {call.name}{_times(call.count)}"
+    if call is None:
+        return _waited("for writes to a disk")(subject)
+    return f"spent {_of_time(subject)} on writes to a disk, forced by {call.name}{_times(call.count)}"
 
 
 def _starts(subject: Subject) -> str:

@@ -16,7 +16,7 @@ from .why import AT_REST, HELD_UP, Why, reason_of, why_of
 
 __all__ = ["REST", "Doing", "doing", "works"]
 
-REST = 0.05
+REST = 0.10
 """A thread that had work in a smaller share of its time rests."""
 _OF_KIND = {Why.OWN_CODE: Kind.EFFECTIVE, Why.MEMORY: Kind.MEMORY, Why.STALLS: Kind.STALL}
 """The causes whose time hardware counters divide."""

@@ -87,6 +87,7 @@ def test_threads_that_rest_change_nothing_but_their_number(found: Ledger) -> Non
         ({"stall": 0.6, "user": 0.4}, Why.STALLS, "stalled"),
         ({"noneffective.parse": 0.6, "user": 0.4}, Why.MARKED, "most in parse (1,000 times)"),
         ({"kernel.write": 0.6, "user": 0.4}, Why.SYSTEM_CALLS, "most in write (1,000 times)"),
+        ({"kernel.madvise": 0.6, "user": 0.4}, Why.PAGE_FAULTS, "most in madvise"),
         ({"kernel.fault.minor": 0.6, "user": 0.4}, Why.PAGE_FAULTS, "most in fault.minor"),
         ({"wait.fault": 0.6, "user": 0.4}, Why.PAGE_FAULTS, "page faults"),
         ({"softirq.net_rx": 0.6, "user": 0.4}, Why.INTERRUPTS, "softirq.net_rx"),
@@ -103,6 +104,7 @@ def test_threads_that_rest_change_nothing_but_their_number(found: Ledger) -> Non
         ({"wait.gil": 0.6, "user": 0.4}, Why.LOCK, "GIL"),
         ({"wait.disk": 0.6, "kernel.read": 0.2, "user": 0.2}, Why.DISK_READS, "reads"),
         ({"wait.disk": 0.6, "kernel.fsync": 0.2, "user": 0.2}, Why.DISK_WRITES, "forced by fsync (1,000 times)"),
+        ({"kernel.fdatasync": 0.6, "user": 0.4}, Why.DISK_WRITES, "spent 60 % of its time (600 ms) on writes"),
         ({"wait.disk": 0.9, "user": 0.1}, Why.DISK, "for a disk"),
         ({"wait.net": 0.9, "user": 0.1}, Why.NETWORK, "--why wait"),
         ({"wait.pipe": 0.9, "user": 0.1}, Why.PIPE, "pipe"),
@@ -173,6 +175,29 @@ def test_who_waits_for_its_threads_to_end_rests() -> None:
     workers = [thread(tid, 1, "worker", user=0.98) for tid in (2, 3)]
     (only,) = verdict(ledger(main, *workers))
     assert (only.why, only.number, only.idle) == (Why.OWN_CODE, 2, 1)
+
+
+def test_who_waits_for_its_helper_and_to_write_rests() -> None:
+    main = thread(1, 1, "main", wait__futex=0.8, wait__pipe=0.15, user=0.05)
+    (only,) = verdict(ledger(main, thread(2, 1, "helper", user=0.97)))
+    assert (only.why, only.threads, only.idle) == (Why.OWN_CODE, (2,), 1)
+
+
+def test_what_main_threads_wait_for_comes_before_the_rests_of_helpers() -> None:
+    main = thread(1, 1, "main", wait__pipe=0.95, user=0.02)
+    helpers = [thread(tid, 1, "helper", wait__epoll=1.0) for tid in (2, 3, 4)]
+    (only,) = verdict(ledger(main, *helpers))
+    assert (only.why, only.threads, only.idle) == (Why.PIPE, (1,), 3)
+
+
+def test_threads_that_wait_as_the_main_thread_does_are_counted_with_it() -> None:
+    found = first(*[thread(tid, 1, "a", wait__net=1.0) for tid in range(1, 5)])
+    assert (found.why, found.number, found.idle) == (Why.NETWORK, 4, 0)
+
+
+def test_a_helper_with_little_work_beside_a_busy_thread_rests_in_its_sleep() -> None:
+    said = verdict(ledger(thread(1, 1, "busy", user=1.0), thread(2, 1, "ticks", user=0.2, wait__sleep=0.8)))
+    assert [one.why for one in said] == [Why.OWN_CODE]
 
 
 def test_a_server_without_requests_is_no_cause() -> None:

@@ -56,7 +56,7 @@ def test_a_lock_has_its_name_and_its_holder(compile_c: Compile) -> None:
     found = said("lock", "--why", "wait", "--", compile_c("held_for_a_second"))
     assert found["time"] >= 990_000_000
     assert found["text"].startswith("request (")
-    assert "held_for_a_second: cache_lock, 100 % of that until refresher released it" in found["text"]
+    assert "held_for_a_second: cache_lock, 100 % of that in waits that began while refresher had it" in found["text"]
 
 
 def test_who_waits_for_an_answer_waits_for_the_network() -> None:

@@ -131,6 +131,15 @@ def test_a_lock_has_its_name_and_who_released_it() -> None:
     )
 
 
+def test_who_had_a_lock_comes_before_who_released_it() -> None:
+    had = Cause("wait.futex", Behind.HOLDER, "refresher", SECOND * 3 // 4, 9, 2)
+    about = object_("heap 0x10", 0.9), waker("search", 3, 0.8), had
+    one = thread(1, 1, "search", *about, wait__futex=0.9, user=0.1)
+    found = first(one, thread(2, 1, "refresher", user=0.5))
+    assert found.why is Why.LOCK
+    assert found.text.endswith("for heap 0x10, 83 % of that in waits that began while refresher had it")
+
+
 def test_an_interrupt_does_not_release_a_lock() -> None:
     """Waits for CPython's GIL time out every 5 ms."""
     timed_out = Cause("wait.gil", Behind.WAKER, "irq.timer", SECOND // 2, 100)

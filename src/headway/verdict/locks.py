@@ -2,6 +2,7 @@
 
 A futex is behind a mutex and behind the queue of a pool of threads, and its state is the same. These signs tell a lock:
 
+- the futex says which thread has it;
 - threads that wait for one object end each other's waits: the one that has the lock has waited for it before;
 - the object has a name that says so (``cache_lock``);
 - the thread waits for its work elsewhere (in ``epoll`` or a sleep), so the futex is in the middle of its work;
@@ -45,7 +46,7 @@ def locked(every: Sequence[Doing], window: int) -> Set[_Key]:
     waiting = [one for one in every if one.futex >= _NOTABLE * one.thread.span]
     often = [one for one in waiting if one.futexes > number[one.thread.pid]]
     waiters = _waiters(waiting)
-    found = {one.thread.key for one in waiting if _named(one.thread) or _each_other(one.thread, waiters)}
+    found = {one.thread.key for one in waiting if _is_lock(one.thread, waiters)}
     found |= {one.thread.key for one in often if one.rests >= one.futexes or one.active >= _MUCH * one.thread.span}
     return found | set(_by_turns(often, window))
 
@@ -62,6 +63,18 @@ def _object(thread: Thread) -> _Object | None:
     about = [c for c in thread.causes if c.state == "wait.futex" and c.behind is Behind.OBJECT]
     most = max(about, key=lambda cause: (cause.time, cause.name), default=None)
     return None if most is None else _Object(most.name, most.time)
+
+
+def _is_lock(thread: Thread, waiters: Mapping[tuple[int, str], Set[int]]) -> bool:
+    """Return whether what was recorded of a thread's waits shows that they are for locks."""
+    return _had(thread) or _named(thread) or _each_other(thread, waiters)
+
+
+def _had(thread: Thread) -> bool:
+    """Return whether another thread had what this one waited for, most of that time."""
+    had = sum(c.time for c in thread.causes if c.state == "wait.futex" and c.behind is Behind.HOLDER)
+    waited = thread.states.get("wait.futex")
+    return waited is not None and 2 * had > waited.time
 
 
 def _named(thread: Thread) -> bool:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from tests.compiling import Compile
 
 from headway.errors import SelectionError
-from headway.linux.bpf import _memory, checks
+from headway.linux.bpf import checks
 from headway.linux.bpf.checks import FILES, Check, NeutralCall, StatusChecks, load, state_names
 from headway.linux.bpf.layout import STATES
+from headway.linux.bpf.settings import pack_settings
 from headway.linux.options import MeasureOptions
 from headway.linux.syscalls.table import numbers
 from headway.model import Kind
@@ -297,7 +298,7 @@ def test_any_table_gives_checks_that_the_programs_can_use_or_one_sentence(
     assert found.checks or "mine.toml" in said
     assert "\n" not in said
     assert len(state_names(found.checks)) == len(found.checks) * len(FILES)
-    _memory.pack_settings(
+    pack_settings(
         wait_of=[0] * N_CALLS,
         compat_call=[0] * N_CALLS,
         checks=found.checks,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.effort import FEW
@@ -13,6 +15,7 @@ from tests.effort import FEW
 from headway.linux.bpf import layout, states
 from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 from headway.linux.bpf.compile import ARCHITECTURES
+from headway.linux.bpf.settings import pack_settings
 from headway.linux.list_layout import HeaderLayout
 from headway.linux.regions import _block_layout, blocks
 from headway.model import KNOWN_LOSSES
@@ -85,6 +88,40 @@ def test_fields_are_packed_where_they_are() -> None:
     assert packed[layout.offset_of("cause_key", "tid")] == 2
     assert packed[layout.offset_of("cause_key", "kind")] == 3
     assert key.unpack(packed) == (1, 2, 3)
+
+
+def test_a_structure_is_packed_from_its_fields_by_name() -> None:
+    packed = layout.pack("neutral", {"at_most": 7, "errors": (3, 4), "call": 2})
+    assert len(packed) == layout.size_of("neutral")
+    assert layout.packing("neutral", "call", "errors", "at_most").unpack(packed) == (2, 3, 4, 0, 0, 7)
+
+
+@pytest.mark.parametrize("values", [{"call": 1 << 16}, {"errors": (1,) * 5}, {"call": -1}])
+def test_what_does_not_fit_its_field_is_refused(values: dict[str, int]) -> None:
+    with pytest.raises(struct.error):
+        layout.pack("neutral", values)
+
+
+def test_bytes_that_do_not_fit_their_field_are_refused() -> None:
+    with pytest.raises(struct.error, match=r"settings\.name has no room for 17 bytes"):
+        layout.pack("settings", {"name": b"a" * 17})
+
+
+def test_settings_are_named_as_in_the_header_and_sizes_are_never_0() -> None:
+    packed = pack_settings(max_thread_records=9, why=True, name=b"a" * 20)
+    fields = ("max_thread_records", "name_length", "name", "why", "ring_words", "absence_words", "n_processes")
+    found = layout.packing("settings", *fields).unpack(packed)
+    assert found == (9, 15, b"a" * 15 + b"\0", 1, 1, 1, 1)
+    with pytest.raises(TypeError, match="no such settings: nothing"):
+        pack_settings(max_thread_records=9, nothing=1)
+
+
+@pytest.mark.parametrize("option", ["publish", "tasks"])
+def test_what_is_kept_for_others_beside_a_thread_is_told_at_once(option: str) -> None:
+    other_accounts = layout.packing("settings", "other_accounts")
+    values: dict[str, Any] = {option: True}
+    assert other_accounts.unpack(pack_settings(max_thread_records=9, **values)) == (1,)
+    assert other_accounts.unpack(pack_settings(max_thread_records=9)) == (0,)
 
 
 def test_fields_are_named_in_their_order() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 __all__ = ["Structures"]
 
@@ -42,3 +42,24 @@ class Structures:
             form += f"{offset - end}x{code}"
             end = offset + struct.calcsize(f"={code}")
         return struct.Struct(f"{form}{size - end}x")
+
+    def pack(self, structure: str, values: Mapping[str, int | bytes | Sequence[int]]) -> bytes:
+        """Return a structure with these fields, in any order. The rest of it, and of arrays, is zero.
+
+        Raises KeyError for a name that is none, struct.error for what does not fit its field.
+        """
+        size, fields = self._structures[structure]
+        room = bytearray(size)
+        for name, value in values.items():
+            offset, code = fields[name]
+            if isinstance(value, bytes) and len(value) > struct.calcsize(f"={code}"):
+                raise struct.error(f"{structure}.{name} has no room for {len(value)} bytes")
+            struct.pack_into(f"={code}", room, offset, *_elements(code, value))
+        return bytes(room)
+
+
+def _elements(code: str, value: int | bytes | Sequence[int]) -> Sequence[int | bytes]:
+    """Return what a format takes, an array with zeros at its end."""
+    if isinstance(value, (int, bytes)):
+        return (value,)
+    return (*value, *[0] * (int(code[:-1] or 1) - len(value)))

@@ -5,7 +5,6 @@ from headway.linux.perf.counters import CounterPlan
 from headway.model import Cell, KernelClock, Kind, ModeCycles, TraceContext
 
 from ._durations import DurationMaps
-from .checks import Check, NeutralCall
 from .durations import KeptDurations
 from .rows import (
     EndedThread,
@@ -18,16 +17,6 @@ from .rows import (
     UnfinishedSpan,
     WrittenWords,
 )
-
-def pack_settings(
-    *,
-    wait_of: Sequence[int],
-    compat_call: Sequence[int],
-    checks: Sequence[Check] = ...,
-    neutral: Sequence[NeutralCall] = ...,
-    name: bytes = ...,
-    **numbers: int,
-) -> bytes: ...
 
 class Cells(Mapping[str, Cell]):
     used: int

@@ -28,7 +28,7 @@ from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, TraceCon
 
 cdef extern from "bpf/layout.h" nogil:
     enum:
-        N_CALLS, N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_CHECKS, N_NEUTRAL, N_ERRORS, N_EVENTS, N_TIMED, N_INTERRUPTS, TAG_LENGTH
+        N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_EVENTS, N_TIMED, N_INTERRUPTS, TAG_LENGTH
         N_TASK_NAMES, TASK_NAME_LENGTH, N_CONTEXT_NAMES, VECTOR_BASE, TRACE_WORDS
         COUNT_BITS, COST_BITS
         USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
@@ -104,18 +104,6 @@ cdef extern from "bpf/layout.h" nogil:
         sample_count samples[N_SAMPLED]
         cell cells[N_STATES]
 
-    struct check:
-        uint16_t call
-        uint8_t always, if_zero, if_no_time, if_flag, if_nonblocking, about, about_file, zero
-        uint16_t errors[N_ERRORS]
-        uint32_t flag, gap
-
-    struct neutral:
-        uint16_t call
-        uint8_t if_zero, any, zero
-        uint16_t errors[N_ERRORS]
-        uint32_t at_most
-
     struct tag_name:
         char name[TAG_LENGTH]
 
@@ -144,22 +132,6 @@ cdef extern from "bpf/layout.h" nogil:
         uint64_t enabled[N_COUNTED]
         uint64_t running[N_COUNTED]
         uint64_t cells[N_STATES][N_COUNTED]
-
-    struct settings:
-        uint32_t everything, follow, some_cpus, intervals, has_steal, has_prev_state, has_fetch, max_thread_records
-        uint32_t namespace_inum, cgroup_level
-        uint64_t cgroup
-        uint32_t name_length, name_prefix
-        char name[16]
-        uint32_t why, functions, n_counted, record, ring_words, absence_words, stacks, samples, tasks, timer_line, threads_only, undivided, stack_size
-        uint32_t durations, max_histograms
-        uint32_t divide_ready, n_processes, publish, other_accounts
-        uint8_t check_of[N_CALLS]
-        check checks[N_CHECKS]
-        uint8_t neutral_of[N_CALLS]
-        neutral neutrals[N_NEUTRAL]
-        uint16_t wait_of[N_CALLS]
-        uint16_t compat_call[N_CALLS]
 
     struct control:
         uint64_t snapshot_at
@@ -226,79 +198,6 @@ cdef uint16_t number_for(str name):
 cdef uint16_t number_of(str name):
     """The number of a name: that of the programs if they have one."""
     return NAMES.index(name) if name in NAMES else number_for(name)
-
-
-def pack_settings(*, wait_of, compat_call, checks=(), neutral=(), bytes name=b"", **numbers):
-    """The settings of the programs as bytes (struct settings).
-
-    ``checks``: `headway.linux.bpf.checks.Check`, in the order of their states; ``neutral``: `NeutralCall`, in any order.
-    """
-    cdef settings s
-    memset(&s, 0, sizeof(s))
-    s.everything = numbers.pop("everything", 0)
-    s.follow = numbers.pop("follow", 0)
-    s.some_cpus = numbers.pop("some_cpus", 0)
-    s.intervals = numbers.pop("intervals", 0)
-    s.has_steal = numbers.pop("has_steal", 0)
-    s.has_prev_state = numbers.pop("has_prev_state", 0)
-    s.has_fetch = numbers.pop("has_fetch", 0)
-    s.max_thread_records = numbers.pop("max_thread_records")
-    s.namespace_inum = numbers.pop("namespace_inum", 0)
-    s.cgroup = numbers.pop("cgroup", 0)
-    s.cgroup_level = numbers.pop("cgroup_level", 0)
-    s.name_prefix = numbers.pop("name_prefix", 0)
-    s.why = numbers.pop("why", 0)
-    s.functions = numbers.pop("functions", 0)
-    s.n_counted = numbers.pop("n_counted", 0)
-    s.stacks = numbers.pop("stacks", 0)
-    s.samples = numbers.pop("samples", 0)
-    s.tasks = numbers.pop("tasks", 0)
-    s.timer_line = numbers.pop("timer_line", 0)
-    s.threads_only = numbers.pop("threads_only", 0)
-    s.undivided = numbers.pop("undivided", 0)
-    s.stack_size = numbers.pop("stack_size", 0)
-    s.durations = numbers.pop("durations", 0)
-    s.max_histograms = numbers.pop("max_histograms", 1)
-    s.divide_ready = numbers.pop("divide_ready", 0)
-    s.n_processes = numbers.pop("n_processes", 1)
-    s.publish = numbers.pop("publish", 0)
-    s.other_accounts = s.publish or s.tasks
-    s.record = numbers.pop("record", 0)
-    s.ring_words = numbers.pop("ring_words", 1)
-    s.absence_words = numbers.pop("absence_words", 1)
-    if numbers:
-        raise TypeError(f"no such settings: {', '.join(numbers)}")
-    name = name[:15]
-    s.name_length = len(name)
-    memcpy(s.name, <const char *>name, len(name))
-    cdef int i
-    for i in range(N_CALLS):
-        s.wait_of[i] = wait_of[i]
-        s.compat_call[i] = compat_call[i]
-    for i, given in enumerate(checks):
-        s.check_of[given.number] = i + 1
-        s.checks[i].call = given.number
-        s.checks[i].always = given.always
-        s.checks[i].if_zero = given.if_zero
-        s.checks[i].if_no_time = given.if_no_time
-        s.checks[i].if_flag, s.checks[i].flag = given.if_flag
-        s.checks[i].if_nonblocking = given.if_nonblocking
-        s.checks[i].about = given.about
-        s.checks[i].about_file = given.about_file
-        s.checks[i].zero = given.zero
-        for j, number in enumerate(given.errors):
-            s.checks[i].errors[j] = number
-        s.checks[i].gap = given.gap_ns
-    for i, given in enumerate(neutral):
-        s.neutral_of[given.number] = i + 1
-        s.neutrals[i].call = given.number
-        s.neutrals[i].if_zero = given.if_zero
-        s.neutrals[i].any = given.any
-        s.neutrals[i].zero = given.zero
-        for j, number in enumerate(given.errors):
-            s.neutrals[i].errors[j] = number
-        s.neutrals[i].at_most = given.at_most_ns
-    return bytes((<char *>&s)[:sizeof(s)])
 
 
 cdef class Counting:

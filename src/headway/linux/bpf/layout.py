@@ -29,6 +29,7 @@ __all__ = [
     "TIMED",
     "fields_of",
     "offset_of",
+    "pack",
     "packing",
     "size_of",
 ]
@@ -85,4 +86,5 @@ _STRUCTURES = Structures(STRUCTURES)
 size_of = _STRUCTURES.size_of
 offset_of = _STRUCTURES.offset_of
 fields_of = _STRUCTURES.fields_of
+pack = _STRUCTURES.pack
 packing = _STRUCTURES.packing

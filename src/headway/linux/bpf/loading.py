@@ -29,11 +29,11 @@ from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
 
 from . import checks, relocated, states
-from ._memory import pack_settings
 from .checks import StatusChecks
 from .layout import STATES, UNDIVIDED
 from .libbpf import BpfError, BpfProgram, Library, Object
 from .refusals import explain, too_many_files
+from .settings import pack_settings
 from .unavailable import UnavailableError
 
 __all__ = [

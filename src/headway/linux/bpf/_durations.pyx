@@ -1,23 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
 """Read the histograms of durations in the memory that is shared with the eBPF programs (durations.h)."""
 
+from bpf_layout cimport (
+    N_BUCKETS, N_CELLS, histogram, thread_histograms,
+)
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
-
-cdef extern from "bpf/layout.h" nogil:
-    enum:
-        N_CELLS, N_BUCKETS
-
-    struct histogram:
-        uint64_t longest, longest_end, pieces
-        uint32_t snapshot, revoked
-        uint64_t counts[N_BUCKETS]
-
-    struct thread_histograms:
-        uint64_t birth
-        uint32_t tid, used
-        uint32_t numbers[N_CELLS]
 
 cdef extern from *:
     """
@@ -26,8 +15,6 @@ cdef extern from *:
     #include <string.h>
     #include <unistd.h>
     #include <sys/syscall.h>
-    #include "bpf/layout.h"
-    #include "layout_checks.h" /* made by list_layout.py */
     #define HISTOGRAM_SIZE sizeof(struct histogram)
     #define THREAD_HISTOGRAMS_SIZE sizeof(struct thread_histograms)
     #define NUMBERS_AT offsetof(struct thread_histograms, numbers)

@@ -7,6 +7,14 @@ as of one moment. It accepts a copy only if the law of conservation holds in it.
 
 from collections.abc import Mapping
 
+from bpf_layout cimport (
+    BACK_FROM_SIGNAL, BACK_FROM_TASK_WORK, COST_BITS, COUNT_BITS, ELSEWHERE, HELD_STILL_READY, HOLDER_THREAD,
+    IRQ_DEVICE, N_CELLS, N_CONTEXT_NAMES, N_COUNTED, N_EVENTS, N_INTERRUPTS, N_LOSSES, N_NESTED, N_READY_PARTS,
+    N_SAMPLED, N_STATES, N_TASK_NAMES, N_TIMED, OTHER_TASKS, OVERHEAD, POLL, READY, READY_PART, READY_WAKEUP, RUNNING,
+    TAG, TAG_LENGTH, TASK_NAME_LENGTH, TASK_RECORD, THREAD_COUNTS, THREAD_HISTOGRAMS, THREAD_KERNEL, THREAD_NEW,
+    THREAD_RAN, THREAD_UNSEEN, UNKNOWN, USER, VECTOR_BASE, WAY_BACK_SOUGHT, cell, control, processor,
+    processor_counts, sample_count, tag_name, task_name, task_record, thread_counts, thread_record, thread_snapshot,
+)
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -26,123 +34,6 @@ from headway.linux.bpf.rows import (
 from headway.linux.bpf.states import NAMES
 from headway.model import Cell, KernelClock, Kind, ModeCycles, Quality, TraceContext, kind_of
 
-cdef extern from "bpf/layout.h" nogil:
-    enum:
-        N_STATES, N_CELLS, N_NESTED, N_SAMPLED, N_LOSSES, N_COUNTED, N_EVENTS, N_TIMED, N_INTERRUPTS, TAG_LENGTH
-        N_TASK_NAMES, TASK_NAME_LENGTH, N_CONTEXT_NAMES, VECTOR_BASE, TRACE_WORDS
-        COUNT_BITS, COST_BITS
-        USER, READY, UNKNOWN, OVERHEAD, RUNNING, ELSEWHERE, IRQ_DEVICE, POLL, TAG
-        READY_PART, N_READY_PARTS, READY_WAKEUP
-        HOLDER_THREAD
-        THREAD_NEW, THREAD_KERNEL, THREAD_RAN, THREAD_UNSEEN
-        TASK_RECORD, THREAD_COUNTS, THREAD_HISTOGRAMS
-        N_WAYS_BACK, BACK_FROM_TASK_WORK, BACK_FROM_SIGNAL
-    const uint32_t HELD_STILL_READY, OTHER_TASKS, WAY_BACK_SOUGHT
-
-    struct cell:
-        uint64_t time
-        uint64_t count
-
-    struct sample_count:
-        uint32_t state
-        uint32_t count
-
-    struct thread_snapshot:
-        uint64_t birth, end, since, runtime, runtime_before, overhead, undivided_overhead, block
-        uint32_t tid, pid, cpu, snapshot
-        uint16_t state, resume, depth, used
-        uint32_t number, task_record, other_tasks
-        uint16_t flags, user, current_check, last_poll_state
-        uint16_t nested[N_NESTED]
-        char name[16]
-        cell ready_parts[N_READY_PARTS]
-        uint64_t open_parts[N_READY_PARTS]
-        uint64_t open_since, open_until
-        sample_count samples[N_SAMPLED]
-        cell cells[N_CELLS]
-
-    struct thread_histograms:
-        uint64_t kind
-
-    struct context_access:
-        uint64_t offset
-        uint32_t module
-        uint16_t vector
-        uint8_t entry, known
-        uint8_t names[N_CONTEXT_NAMES]
-        uint8_t n_names, announced
-
-    struct thread_record:
-        context_access context
-        uint64_t birth, end, since, block, object, user_stack, kernel_stack, task_log, open_since, open_until
-        uint64_t open_parts[N_READY_PARTS]
-        uint32_t tid, pid, cpu, snapshot, deep, object_kind
-        uint16_t state, resume, depth, used, flags
-        uint16_t nested[N_NESTED]
-        char name[16]
-
-    struct timed:
-        uint64_t time, runs
-
-    struct processor:
-        uint64_t since
-        uint32_t thread_record
-        uint16_t state, depth
-        uint16_t nested[N_NESTED]
-        uint32_t busy, snapshot, selected
-        uint64_t events
-        uint64_t occurred[N_EVENTS]
-        uint64_t deferred_since, deferred_total, absorbed_total
-        cell deferred[N_INTERRUPTS]
-        cell absorbed[N_INTERRUPTS]
-        uint64_t losses[N_LOSSES]
-        uint64_t written, lost_spans, written_absences, lost_absences
-        uint32_t undivided
-        uint64_t undivided_overhead, undated
-        timed timed[N_TIMED]
-        uint64_t passed_calls, passed_switches
-        sample_count samples[N_SAMPLED]
-        cell cells[N_STATES]
-
-    struct tag_name:
-        char name[TAG_LENGTH]
-
-    struct task_name:
-        char name[TASK_NAME_LENGTH]
-
-    struct task_key:
-        uint64_t birth, task
-        uint32_t thread_record, name
-
-    struct task_record:
-        uint64_t kind, opened
-        task_key key
-        uint64_t changes, overhead
-        uint32_t pid, name, snapshot, used
-        uint64_t undated, span_id, began
-        uint64_t trace_id[TRACE_WORDS]
-        cell cells[N_CELLS]
-
-    struct thread_counts:
-        uint64_t zero, birth
-        uint32_t tid, used
-        uint64_t cells[N_CELLS][N_COUNTED]
-
-    struct processor_counts:
-        uint64_t enabled[N_COUNTED]
-        uint64_t running[N_COUNTED]
-        uint64_t cells[N_STATES][N_COUNTED]
-
-    struct control:
-        uint64_t snapshot_at
-        uint64_t told_at
-        uint32_t snapshot, last, command, only, thread_records, filtered
-        uint32_t mark_inside, mark_around
-        uint32_t ways_back[N_WAYS_BACK]
-        uint64_t level
-        uint32_t before[N_EVENTS]
-        uint32_t after[N_EVENTS]
-
 cdef extern from *:
     """
     #include <stddef.h>
@@ -151,8 +42,6 @@ cdef extern from *:
     #include <unistd.h>
     #include <time.h>
     #include <sys/syscall.h>
-    #include "bpf/layout.h"
-    #include "layout_checks.h" /* made by list_layout.py */
     #define SNAPSHOT_HEAD offsetof(struct thread_snapshot, cells)
     #define TASK_HEAD offsetof(struct task_record, cells)
     static inline uint64_t headway_clock(void) {

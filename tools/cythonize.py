@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the C files are written")
     parser.add_argument("files", type=Path, nargs="+", help=".pyx files, and .pxd files that they depend on")
-    parser.add_argument("--include", required=True, help="the folder in which packages are looked for")
+    parser.add_argument("--include", action="append", required=True, help="a folder in which packages are looked for")
     parser.add_argument("--shared", required=True, help="the module that has what Cython puts into several modules")
     parser.add_argument("--unchecked", action="store_true", help="indices and divisors are known to be right")
     given = parser.parse_args()
@@ -33,7 +33,7 @@ def main() -> int:
             continue
         options = CompilationOptions(
             compiler_directives=DIRECTIVES | (UNCHECKED if given.unchecked else {}),
-            include_path=[given.include],
+            include_path=given.include,
             language_level=3,
             output_file=str(output),
             shared_utility_qualified_name=given.shared,

@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from headway.linux.bpf._layout import CONSTANTS
-from headway.linux.bpf._memory import BpfMaps
 from headway.linux.bpf.layout import CAUSES, STATES, fields_of, offset_of, size_of
+from headway.linux.bpf.memory import BpfMaps
 from headway.linux.bpf.rows import LivingThread, OpenStack, OpenWait, RecordedThread, UnfinishedSpan, WrittenWords
 
 pytestmark = pytest.mark.unit

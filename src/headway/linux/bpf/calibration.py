@@ -35,7 +35,7 @@ from .libbpf import Object
 from .unavailable import UnavailableError
 
 if TYPE_CHECKING:
-    from ._memory import BpfMaps
+    from .memory import BpfMaps
 
 _Round = TypeVar("_Round")
 

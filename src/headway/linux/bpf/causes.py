@@ -19,10 +19,10 @@ from headway.linux.symbols.futexes import LockName, Locks
 from headway.model import Behind, Cause, CauseKey, list_causes
 from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_VISIBLE, STILL_READY, THROTTLED
 
-from ._memory import BpfMaps
 from .checks import FILES
 from .layout import CAUSES, FUTEX_LIST, HOLDERS, packing
 from .libbpf import Map
+from .memory import BpfMaps
 
 __all__ = ["GIL", "CauseReader", "Causes"]
 

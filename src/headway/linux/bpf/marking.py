@@ -16,10 +16,10 @@ from headway.linux.regions.functions import Probe, resolve
 from headway.other_root import held
 
 from . import _exercise
-from ._memory import BpfMaps
 from .calibration import FUNCTIONS, Costs, ExercisingProcess
 from .layout import STATES
 from .libbpf import BpfError, Link, Object
+from .memory import BpfMaps
 
 __all__ = ["Marking"]
 

@@ -43,7 +43,7 @@ INLINE u32 published_kind(u64 state)
 	return published_kinds[state];
 }
 
-/* The name of a tag of marked regions is known. Its first word says what it is (tag_state in _memory.pyx). */
+/* The name of a tag of marked regions is known. Its first word says what it is (tag_state in _mapped.pyx). */
 INLINE void publish_kind_of_tag(u64 tag, const char *name)
 {
 	bool poll =

@@ -1,4 +1,4 @@
-"""Rows that are read from the memory shared with the eBPF programs; those with cells are in _memory.pyx.
+"""Rows that are read from the memory shared with the eBPF programs; those with cells are in _snapshots.pyx.
 
 Times are ns of CLOCK_MONOTONIC. States, and kinds of objects, are the numbers of the programs (layout.h).
 """

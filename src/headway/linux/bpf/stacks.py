@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _memory
 from .layout import N_STACK, SAMPLE_EVENTS, fields_of, offset_of, packing, size_of
 from .libbpf import BpfError, Library, Object, RingReader
+from .memory import BpfMaps
 
 __all__ = ["Away", "StackReader", "sizes"]
 
@@ -71,7 +71,7 @@ class Away:
 class StackReader:
     """Reads what the programs of a loaded object tell of stacks."""
 
-    def __init__(self, library: Library, programs: Object, memory: _memory.BpfMaps) -> None:
+    def __init__(self, library: Library, programs: Object, memory: BpfMaps) -> None:
         self._memory = memory
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
         self._program = programs.programs["handle_sample"]

@@ -20,9 +20,10 @@ import numpy as np
 from headway.buffers.policies.cpu_time import CpuTime
 from headway.model.transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
 
-from ._memory import BpfMaps, Exits
+from ._exits import Exits
 from ._transitions import TransitionDecoder
 from .layout import RING, STATES, packing
+from .memory import BpfMaps
 from .row_tasks import RowTasks
 from .rows import EndedThread, RecordedThread
 

@@ -22,7 +22,7 @@ in the last step below ``headway/``.
    is changed.
 6. ``bpf/off_processor.h``, ``charge_off_processor``: the thread that comes was ready since it was woken, or since it
    was preempted. That time is charged to ``ready``, in its thread record. (Its wait was charged when it was woken.)
-7. ``bpf/_memory.pyx``, ``BpfMaps.read_threads`` and ``BpfMaps.read_processors``: the maps with the thread records and
+7. ``bpf/_snapshots.pyx``, ``read_threads`` and ``read_processors``: the maps with the thread records and
    processors are mapped into this process, and are read as of one moment, the snapshot. The reader adds the open span:
    the time from the last event until the snapshot, in the state that goes on. A thread that has ended is not there any
    more: its last switch (``close_thread_record``) sent its totals through a ring buffer to ``Exits``.

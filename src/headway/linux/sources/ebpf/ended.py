@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.linux.bpf._memory import Exits
+from headway.linux.bpf._exits import Exits
 from headway.linux.bpf.libbpf import RingReader
 from headway.model import Thread, add_durations, add_sampled, add_tasks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf._memory import Cells
+from headway.linux.bpf._cells import Cells
 from headway.model import (
     READY,
     READY_PARTS,

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux import privileges, time_namespace
-from headway.linux.bpf._memory import BpfMaps, Cells
+from headway.linux.bpf._cells import Cells
 from headway.linux.bpf.drift import CostDrift
+from headway.linux.bpf.memory import BpfMaps
 from headway.linux.bpf.rows import LivingThread
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions

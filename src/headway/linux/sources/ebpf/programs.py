@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf import checks, loading
-from headway.linux.bpf._memory import BpfMaps
 from headway.linux.bpf.durations import HISTOGRAMS
 from headway.linux.bpf.layout import STATES
 from headway.linux.bpf.libbpf import Library
 from headway.linux.bpf.loading import Features, Shape
+from headway.linux.bpf.memory import BpfMaps
 from headway.linux.levels import Level
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf

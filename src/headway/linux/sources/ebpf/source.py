@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf import loading
-from headway.linux.bpf._memory import Cells
+from headway.linux.bpf._cells import Cells
 from headway.linux.bpf.libbpf import BpfError
 from headway.linux.bpf.refusals import explain
 from headway.linux.bpf.rows import LivingThread

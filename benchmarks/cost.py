@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from headway.linux.bpf._exercise import interrupted_calls as calls
-from headway.linux.bpf.compile import compile_bpf
-from headway.linux.bpf.libbpf import Library, Object
+from headway.linux.bpf.costs._exercise import interrupted_calls as calls
+from headway.linux.bpf.programs.compile import compile_bpf
+from headway.linux.bpf.programs.libbpf import Library, Object
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The least cost of any program on these hooks: an empty program, and one that reads the clock once. */
-#include "kernel.h"
+#include "shared/kernel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -16,9 +16,9 @@ from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headway.linux.bpf.compile import compile_bpf
-from headway.linux.bpf.libbpf import Library, Object
-from headway.linux.bpf.loading import SHAPES, Features, leave_out_needless
+from headway.linux.bpf.programs.compile import compile_bpf
+from headway.linux.bpf.programs.libbpf import Library, Object
+from headway.linux.bpf.programs.loading import SHAPES, Features, leave_out_needless
 
 from .server_loads import descendants
 
@@ -75,7 +75,8 @@ def hooks() -> list[str]:
 
 @cache
 def _floor_image(body: str) -> bytes:
-    text = '#include "kernel.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\nvolatile u64 sink;\n' + "".join(
+    head = '#include "shared/kernel.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\nvolatile u64 sink;\n'
+    text = head + "".join(
         f'SEC("tp_btf/{hook}") int floor_{hook}(u64 *ctx) {{ (void)ctx; {body} return 0; }}\n' for hook in hooks()
     )
     with TemporaryDirectory() as scratch:

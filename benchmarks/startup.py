@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headway.linux.bpf.compile import compile_bpf
-from headway.linux.bpf.libbpf import Library, Object
+from headway.linux.bpf.programs.compile import compile_bpf
+from headway.linux.bpf.programs.libbpf import Library, Object
 
 from .common import heading, load, table
 from .server_tools import hooks
@@ -31,7 +31,7 @@ _HEADWAY = shutil.which("headway", path=sysconfig.get_path("scripts")) or "headw
 
 @cache
 def _floor_image() -> bytes:
-    text = '#include "kernel.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\n' + "".join(
+    text = '#include "shared/kernel.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\n' + "".join(
         f'SEC("tp_btf/{hook}") int floor{i}_{hook}(u64 *ctx) {{ (void)ctx; return 0; }}\n'
         for hook in hooks()
         for i in range(2)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headway.linux.bpf._exercise import interrupted_calls as calls
+from headway.linux.bpf.costs._exercise import interrupted_calls as calls
 from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.recording.reader import Recording

@@ -18,7 +18,7 @@ from headway.conditions import (
     parse_condition,
 )
 from headway.errors import HeadwayError
-from headway.linux.bpf.states import NAMES
+from headway.linux.bpf.shared.states import NAMES
 from headway.model import kind_of
 
 STATES = frozenset(NAMES)

@@ -400,7 +400,7 @@ def test_importing_the_package_loads_none_of_its_code() -> None:
     ("module", "arguments"),
     [
         ("headway.machine._processor", ["machine", "run", str(EXAMPLES / "crc32.elf")]),
-        ("headway.linux.bpf._transitions", ["record", "--", "true"]),
+        ("headway.linux.bpf.rings._transitions", ["record", "--", "true"]),
         ("headway.trace._program", ["trace", "export", str(EXAMPLES / "sleepers.hwt"), "-o", "out.pftrace"]),
         ("headway.trace.threads._flow", ["trace", "stats", str(EXAMPLES / "sleepers.hwt")]),
     ],

@@ -49,13 +49,14 @@ FLOORS = (
 _CIMPORT = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+c?import[ \t]+([^\n(]+|\([^)]*\))", re.MULTILINE)
 
 
-def _modules() -> dict[str, Path]:
-    """The modules by their names within the package, ``linux.bpf.loading``; a package is its ``__init__``."""
-    found = {}
+def _modules() -> dict[str, list[Path]]:
+    """The modules by their names within the package, ``linux.bpf.programs.loading``; a package is its ``__init__``."""
+    found: dict[str, list[Path]] = {}
     for path in sorted(SOURCE.rglob("*")):
         if path.suffix in (".py", ".pyx", ".pxd"):
             parts = path.relative_to(SOURCE).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+            found.setdefault(name, []).append(path)
     return found
 
 
@@ -105,8 +106,8 @@ def _from_cython(path: Path) -> Iterator[str]:
 def imports() -> dict[str, set[str]]:
     """What each module imports of the others."""
     found = {}
-    for name, path in MODULES.items():
-        named = _from_python(path) if path.suffix == ".py" else _from_cython(path)
+    for name, paths in MODULES.items():
+        named = {other for path in paths for other in (_from_python if path.suffix == ".py" else _from_cython)(path)}
         found[name] = {other for other in named if other in MODULES} - {name}
     return found
 
@@ -185,7 +186,9 @@ def test_no_module_imports_itself_by_way_of_others(imports: Mapping[str, Set[str
 
 @pytest.mark.parametrize("folder", ["linux/bpf", "machine/guest"])
 def test_no_header_includes_itself_by_way_of_others(folder: str) -> None:
-    headers = {path.name: path.read_text(encoding="utf-8") for path in (SOURCE / folder).glob("*.h")}
+    """They are named from this folder on, in whichever of its folders they are."""
+    paths = (SOURCE / folder).rglob("*.h")
+    headers = {str(path.relative_to(SOURCE / folder)): path.read_text(encoding="utf-8") for path in paths}
     includes = {name: set(re.findall(r'^#include "(.+)"', text, re.MULTILINE)) for name, text in headers.items()}
     assert set().union(*includes.values()) <= set(headers)
     assert _circles(includes) == []
@@ -193,7 +196,7 @@ def test_no_header_includes_itself_by_way_of_others(folder: str) -> None:
 
 def test_no_header_of_the_programs_declares_what_another_one_defines() -> None:
     """Such a declaration would be an arrow that the includes do not show."""
-    for path in sorted((SOURCE / "linux/bpf").glob("*.h")):
+    for path in sorted((SOURCE / "linux/bpf").rglob("*.h")):
         text = path.read_text(encoding="utf-8")
         declared = re.findall(r"^(?!static |const |_Static_assert)\w[\w *]*?(\w+)\([^;{]*\);$", text, re.MULTILINE)
         assert declared == [], path.name

@@ -40,7 +40,7 @@ _RECORDING = {
 _IBIS = {"ibis": "ibis-framework", "sqlglot": "sqlglot"}
 
 EXTRAS: Mapping[str, Extra] = {
-    "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux.bpf._transitions"),
+    "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux.bpf.rings._transitions"),
     "trace": Extra(
         "captures of trace ports, perf.data and the export of traces",
         {"capstone": "capstone", "numpy": "numpy"},
@@ -53,7 +53,7 @@ EXTRAS: Mapping[str, Extra] = {
     "spin": Extra(
         "what finds spinning (--spin)",
         _RECORDING | {"capstone": "capstone"},
-        compiled="headway.linux.bpf._transitions",
+        compiled="headway.linux.bpf.rings._transitions",
     ),
     "otlp": Extra(
         "metrics sent by OTLP (--otlp)",
@@ -67,7 +67,7 @@ EXTRAS: Mapping[str, Extra] = {
     "mcp": Extra(
         "questions that other programs ask",
         _RECORDING | {"mcp": "mcp"},
-        compiled="headway.linux.bpf._transitions",
+        compiled="headway.linux.bpf.rings._transitions",
     ),
     "rtl": Extra(
         "the units as hardware",

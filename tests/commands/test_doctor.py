@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from headway.commands import doctor
 from headway.commands.doctor import command, render, verdicts
-from headway.linux.bpf.loading import SHAPES
+from headway.linux.bpf.programs.loading import SHAPES
 from headway.linux.doctor.capabilities import FULL_SHAPE, Capability, System
 
 pytestmark = pytest.mark.kernel

@@ -14,7 +14,7 @@ from headway.comparison.figures import INDICES, NAMES, CommandRun, run_of
 from headway.comparison.turns import Order
 from headway.comparison.verdicts import confidence_for, verdicts
 from headway.conditions import ChangeCondition, parse_change
-from headway.linux.bpf.states import NAMES as STATES
+from headway.linux.bpf.shared.states import NAMES as STATES
 from headway.model import EXACT, Kind, Ledger, Quality, add_states, indices_of, kind_of, time_by_kind
 from headway.model.indices import Precision
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TextIO
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.libbpf import Library
-from headway.linux.bpf.loading import SHAPES, Features, Shape, trial
-from headway.linux.bpf.refusals import RefusedError
+from headway.linux.bpf.programs.libbpf import Library
+from headway.linux.bpf.programs.loading import SHAPES, Features, Shape, trial
+from headway.linux.bpf.programs.refusals import RefusedError
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.model import Ledger, violations
 from headway.session.measure import observe

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.bpf.compile import ARCHITECTURES, FLAGS, compile_bpf
+from headway.linux.bpf.programs.compile import ARCHITECTURES, FLAGS, compile_bpf
 
 from .bpf_objects import BpfObject
 
@@ -19,7 +19,7 @@ __all__ = ["HEAD", "build", "build_text", "complaints"]
 BPF = Path(__file__).parents[2] / "src/headway/linux/bpf"
 
 HEAD = """
-#include "kernel.h"
+#include "shared/kernel.h"
 #pragma clang diagnostic ignored "-Wunused-parameter"
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 """

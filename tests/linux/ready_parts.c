@@ -1,5 +1,5 @@
 /* The clocks of processors and the division of time ready, as the eBPF programs have them, for test_ready_parts.py. */
-#include "ready_parts.h"
+#include "scheduler/ready_parts.h"
 
 enum { CPUS = 3, PROCESSES = 5 };
 

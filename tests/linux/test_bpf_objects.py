@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import compiling
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.libbpf import Library, Object
+from headway.linux.bpf.programs.libbpf import Library, Object
 
 from .bpf_building import build
 from .bpf_objects import LD_IMM64, SLOT, BpfObject, Function, Instruction, Map, Place, decode

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf.compile import compile_bpf
+from headway.linux.bpf.programs.compile import compile_bpf
 from headway.linux.syscalls import list_calls
 
 from .bpf_building import HEAD

@@ -13,8 +13,8 @@ from types import MappingProxyType
 import pytest
 from tests.linux.machines import SKYLAKE_UNIT, cpuinfo, machine, skylake
 
-from headway.linux.bpf.loading import SHAPES, Shape
-from headway.linux.bpf.unavailable import UnavailableError
+from headway.linux.bpf.programs.loading import SHAPES, Shape
+from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.doctor.capabilities import (
     BPF_NEEDS,
     FULL_SHAPE,

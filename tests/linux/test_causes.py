@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.compiling import Compile, script
 
 from headway.commands import stat
-from headway.linux.bpf.causes import CauseReader
+from headway.linux.bpf.waits.causes import CauseReader
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import causes as naming
 from headway.linux.sources.ebpf import programs

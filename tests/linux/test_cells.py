@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf._cells import Cells
+from headway.linux.bpf.threads._cells import Cells
 from headway.model import READY_PARTS
 
 READY = ("ready", *READY_PARTS)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.compiling import Compile
 
 from headway.errors import SelectionError
-from headway.linux.bpf import checks
-from headway.linux.bpf.checks import FILES, Check, NeutralCall, StatusChecks, load, state_names
-from headway.linux.bpf.layout import STATES
-from headway.linux.bpf.settings import pack_settings
+from headway.linux.bpf.polling import checks
+from headway.linux.bpf.polling.checks import FILES, Check, NeutralCall, StatusChecks, load, state_names
+from headway.linux.bpf.shared.layout import STATES
+from headway.linux.bpf.shared.settings import pack_settings
 from headway.linux.options import MeasureOptions
 from headway.linux.syscalls.table import numbers
 from headway.model import Kind
@@ -27,7 +27,7 @@ from headway.model import Kind
 from .measuring import count_of, measure, only, rows_broken, time_in
 
 N_CALLS = STATES["N_CALLS"]
-READY_MADE = tomllib.loads((resources.files("headway.linux.bpf") / "checks.toml").read_text())
+READY_MADE = tomllib.loads((resources.files("headway.linux.bpf.polling") / "checks.toml").read_text())
 
 
 def by_call(found: tuple[Check, ...]) -> dict[str, Check]:

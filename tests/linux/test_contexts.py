@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.binary.elf import ThreadLocal, ThreadLocalKind, ThreadLocalSlot
-from headway.linux.bpf.layout import STATES
+from headway.linux.bpf.shared.layout import STATES
 from headway.linux.contexts.access import MAX_NAMES, NAMING, ContextAccess, naming_keys, resolve
 from headway.linux.contexts.process_context import ProcessContext, parse_process_context, read_process_context
 from headway.linux.procfs.maps import Mapping

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiling import Compile
 
-from headway.linux.bpf.calibration import (
+from headway.linux.bpf.costs.calibration import (
     BEFORE,
     FUNCTIONS,
     Costs,
@@ -23,7 +23,7 @@ from headway.linux.bpf.calibration import (
     cost_of_passing,
     costs,
 )
-from headway.linux.bpf.layout import EVENTS
+from headway.linux.bpf.shared.layout import EVENTS
 from headway.linux.options import Selection
 from headway.linux.sources.ebpf.observer_cost import ObserverCost
 from headway.model import Kind

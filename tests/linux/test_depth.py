@@ -13,8 +13,8 @@ from tests.compiling import Compile
 from tests.effort import FEW, exhaustive
 
 from headway.conditions import Scope, parse_condition
-from headway.linux.bpf import loading
-from headway.linux.bpf.states import NAMES
+from headway.linux.bpf.programs import loading
+from headway.linux.bpf.shared.states import NAMES
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource, depth_control

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.conditions import Scope, parse_condition
-from headway.linux.bpf.states import NAMES
+from headway.linux.bpf.shared.states import NAMES
 from headway.linux.sources.ebpf.depth import HOLD_NS, DepthPolicy, Target, ThreadTimes
 
 SECOND = 1_000_000_000

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf.calibration import Comparison, Costs, mean_runs, middle_of
-from headway.linux.bpf.drift import CERTAIN, CostDrift, bounds
-from headway.linux.bpf.layout import TIMED
+from headway.linux.bpf.costs.calibration import Comparison, Costs, mean_runs, middle_of
+from headway.linux.bpf.costs.drift import CERTAIN, CostDrift, bounds
+from headway.linux.bpf.shared.layout import TIMED
 
 FOUND = Costs(
     {"enter": 200.0, "leave": 200.0, "ask": 50.0, "switch": 900.0, "wake": 800.0, "sample": 5.0},

@@ -22,8 +22,8 @@ from tests.compiling import Compile, script
 from tests.effort import FEW
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.bpf import libbpf, loading
-from headway.linux.bpf.libbpf import Library
+from headway.linux.bpf.programs import libbpf, loading
+from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.choose import start_source

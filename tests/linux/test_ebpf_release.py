@@ -14,8 +14,8 @@ import pytest
 from tests.effort import FEW
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.calibration import ExercisingProcess
-from headway.linux.bpf.libbpf import BpfError, Library
+from headway.linux.bpf.costs.calibration import ExercisingProcess
+from headway.linux.bpf.programs.libbpf import BpfError, Library
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf
 from headway.linux.sources.ebpf import BpfSource

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
-from headway.linux.bpf.compile import ARCHITECTURES
+from headway.linux.bpf.programs.compile import ARCHITECTURES
 
 from .bpf_building import build, build_text
 from .bpf_objects import BpfObject

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.linux.bpf.transitions import words_of_rings
+from headway.linux.bpf.rings.transitions import words_of_rings
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs import processors
 from headway.linux.sources.ebpf import BpfSource, footprint

@@ -19,7 +19,7 @@ import pytest
 from tests.compiling import Compile, script
 from tests.effort import FEW, exhaustive
 
-from headway.linux.bpf.layout import offset_of, size_of
+from headway.linux.bpf.shared.layout import offset_of, size_of
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.model import READY, Behind, Cause, Kind, Ledger, Thread, is_interrupt

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.linux.measuring import check, disturbed, time_in
 
-from headway.linux.bpf.hotplug import Hotplug, parse_event
+from headway.linux.bpf.programs.hotplug import Hotplug, parse_event
 from headway.linux.options import Selection
 from headway.linux.procfs.processors import online
 from headway.linux.sources.ebpf import BpfSource

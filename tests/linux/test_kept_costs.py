@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.linux.bpf import kept_costs
-from headway.linux.bpf.calibration import Comparison, Costs, Exercise
-from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
+from headway.linux.bpf.costs import kept_costs
+from headway.linux.bpf.costs.calibration import Comparison, Costs, Exercise
+from headway.linux.bpf.costs.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.ebpf import calibrating
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from tests.effort import FEW
 
-from headway.linux.bpf import layout, states
-from headway.linux.bpf._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
-from headway.linux.bpf.compile import ARCHITECTURES
-from headway.linux.bpf.settings import pack_settings
+from headway.linux.bpf.programs.compile import ARCHITECTURES
+from headway.linux.bpf.shared import layout, states
+from headway.linux.bpf.shared._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
+from headway.linux.bpf.shared.settings import pack_settings
 from headway.linux.list_layout import HeaderLayout
 from headway.linux.regions import _block_layout, blocks
 from headway.model import KNOWN_LOSSES
@@ -41,23 +41,23 @@ UNNAMED_STATES = {
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_compiler_of_the_programs_finds_the_same_numbers(architecture: str, tmp_path: Path) -> None:
     """The C compiler of the reader has verified them when it was built."""
-    checks = HeaderLayout((BPF / "layout.h").read_text(encoding="utf-8")).checks()
+    checks = HeaderLayout((BPF / "shared/layout.h").read_text(encoding="utf-8")).checks()
     assert checks.count("_Static_assert") > len(CONSTANTS)
     build_text(checks + PROGRAM, tmp_path, architecture)
 
 
 def test_every_header_of_the_programs_includes_what_it_needs(tmp_path: Path) -> None:
     unused = '#pragma clang diagnostic ignored "-Wunused-function"'
-    headers = sorted(path.name for path in BPF.glob("*.h"))
+    headers = sorted(str(path.relative_to(BPF)) for path in BPF.rglob("*.h"))
     assert len(headers) > 10
-    texts = {name: f'{unused}\n#include "{name}"\n{PROGRAM}' for name in headers[:: 8 if FEW else 1]}
+    texts = {name.replace("/", "-"): f'{unused}\n#include "{name}"\n{PROGRAM}' for name in headers[:: 8 if FEW else 1]}
     assert complaints(texts, tmp_path) == ""
     needy = {"needy": "static inline u64 needed(struct task_struct *task) { return is_kernel_thread_(task); }"}
     assert "is_kernel_thread_" in complaints(needy, tmp_path)
 
 
 def test_the_module_is_made_of_the_header_as_it_is() -> None:
-    now = HeaderLayout((BPF / "layout.h").read_text(encoding="utf-8"))
+    now = HeaderLayout((BPF / "shared/layout.h").read_text(encoding="utf-8"))
     assert now.constants == CONSTANTS
     assert now.enumerations == ENUMERATIONS
     assert {name: (each.size, each.fields) for name, each in now.structures.items()} == STRUCTURES

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from headway.errors import HeadwayError
-from headway.linux.bpf import libbpf
-from headway.linux.bpf.libbpf import SONAME, Library, bundled, find_library
+from headway.linux.bpf.programs import libbpf
+from headway.linux.bpf.programs.libbpf import SONAME, Library, bundled, find_library
 from headway.linux.doctor.capabilities import Kernel, System, _libbpf
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package's folder for libraries, with none in it."""
-    monkeypatch.setattr(libbpf, "__file__", str(tmp_path / "bpf" / "libbpf.py"))
+    monkeypatch.setattr(libbpf, "__file__", str(tmp_path / "bpf" / "programs" / "libbpf.py"))
     (tmp_path / "lib").mkdir()
     return tmp_path / "lib"
 

@@ -12,9 +12,9 @@ import pytest
 from tests.effort import exhaustive
 
 from headway.errors import HeadwayError
-from headway.linux.bpf import loading
-from headway.linux.bpf.libbpf import Library, Object
-from headway.linux.bpf.loading import SHAPES, Features, Shape
+from headway.linux.bpf.programs import loading
+from headway.linux.bpf.programs.libbpf import Library, Object
+from headway.linux.bpf.programs.loading import SHAPES, Features, Shape
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux.bpf._cells import Cells
+from headway.linux.bpf.threads._cells import Cells
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.perf.counters import CounterPlan, plan

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf.libbpf import Library
-from headway.linux.bpf.other_programs import _attached, describe, other_programs
+from headway.linux.bpf.programs.libbpf import Library
+from headway.linux.bpf.programs.other_programs import _attached, describe, other_programs
 from headway.linux.options import Selection
 from headway.linux.sources.ebpf import BpfSource
 

@@ -7,8 +7,8 @@ from importlib import resources
 
 from elftools.elf.elffile import ELFFile
 
-from headway.linux.bpf.layout import PUBLISHED_KINDS, STATES
-from headway.linux.bpf.states import NAMES
+from headway.linux.bpf.shared.layout import PUBLISHED_KINDS, STATES
+from headway.linux.bpf.shared.states import NAMES
 from headway.model import Kind, kind_of
 
 KINDS = {

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headway.linux.bpf.layout import READY_PARTS, fields_of
+from headway.linux.bpf.shared.layout import READY_PARTS, fields_of
 from headway.model import READY_PARTS as NAMES
 
 CPUS, PROCESSES, IDLE = 3, 5, 0xFFFFFFFF

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.linux.bpf import refusals
-from headway.linux.bpf.libbpf import BpfError, Library, Object
-from headway.linux.bpf.refusals import RefusedError, explain
-from headway.linux.bpf.unavailable import UnavailableError
+from headway.linux.bpf.programs import refusals
+from headway.linux.bpf.programs.libbpf import BpfError, Library, Object
+from headway.linux.bpf.programs.refusals import RefusedError, explain
+from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.options import Selection
 from headway.linux.privileges import LinuxCapability
 from headway.linux.sources import choose
@@ -215,7 +215,7 @@ def as_nobody(code: str) -> Iterator[str]:
     The process reads what it needs before: an ordinary user may not be allowed to read this installation.
     """
     prefix = "import encodings.ascii, os, headway.linux.sources.ebpf, headway.linux.sources.proc\n"
-    prefix += "from headway.linux.bpf import checks; checks.ready_made(); os.setgroups([])\n"
+    prefix += "from headway.linux.bpf.polling import checks; checks.ready_made(); os.setgroups([])\n"
     prefix += "os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
     done = subprocess.run([sys.executable, "-c", prefix + code], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr

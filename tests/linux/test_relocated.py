@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf import _btf, loading, relocated
-from headway.linux.bpf.libbpf import BpfError, Library, Object
-from headway.linux.bpf.loading import SHAPES, Features
+from headway.linux.bpf.programs import _btf, loading, relocated
+from headway.linux.bpf.programs.libbpf import BpfError, Library, Object
+from headway.linux.bpf.programs.loading import SHAPES, Features
 
 from .bpf_building import build_text
 from .btf import FUNC, FUNC_PROTO, PTR, STRUCT, TYPEDEF, UNION, Type, Types

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf.row_tasks import RowTasks
+from headway.linux.bpf.rings.row_tasks import RowTasks
 from headway.model import OTHER_TASKS, Transitions
 
 pytestmark = pytest.mark.unit

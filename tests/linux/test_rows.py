@@ -7,10 +7,17 @@ import struct
 
 import pytest
 
-from headway.linux.bpf._layout import CONSTANTS
-from headway.linux.bpf.layout import CAUSES, STATES, fields_of, offset_of, size_of
-from headway.linux.bpf.memory import BpfMaps
-from headway.linux.bpf.rows import LivingThread, OpenStack, OpenWait, RecordedThread, UnfinishedSpan, WrittenWords
+from headway.linux.bpf.reading.memory import BpfMaps
+from headway.linux.bpf.shared._layout import CONSTANTS
+from headway.linux.bpf.shared.layout import CAUSES, STATES, fields_of, offset_of, size_of
+from headway.linux.bpf.threads.rows import (
+    LivingThread,
+    OpenStack,
+    OpenWait,
+    RecordedThread,
+    UnfinishedSpan,
+    WrittenWords,
+)
 
 pytestmark = pytest.mark.unit
 

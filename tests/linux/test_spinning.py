@@ -23,7 +23,7 @@ from tests.ledgers import ledgers
 import headway
 from headway.commands import at as at_moment
 from headway.commands import critical_path, diff, what_if
-from headway.linux.bpf.code_samples import CodeSample, Polled
+from headway.linux.bpf.samples.code_samples import CodeSample, Polled
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.maps import Mapping, mappings
 from headway.linux.sources.ebpf.returns import RETURNS, Stretch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headway.linux.bpf import states
-from headway.linux.bpf.layout import STATES
+from headway.linux.bpf.shared import states
+from headway.linux.bpf.shared.layout import STATES
 from headway.linux.syscalls import table as syscalls
 from headway.linux.syscalls._calls import COMPAT
 from headway.model import Kind, kind_of

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compiling import shared_library
 
-from headway.linux.bpf._transitions import TransitionDecoder
-from headway.linux.bpf.layout import READY_PARTS, RING, RING_RECORDS, STATES
-from headway.linux.bpf.rows import EndedThread, RecordedThread, UnfinishedSpan
-from headway.linux.bpf.transitions import TransitionReader, words_of_rings
+from headway.linux.bpf.rings._transitions import TransitionDecoder
+from headway.linux.bpf.rings.transitions import TransitionReader, words_of_rings
+from headway.linux.bpf.shared.layout import READY_PARTS, RING, RING_RECORDS, STATES
+from headway.linux.bpf.threads.rows import EndedThread, RecordedThread, UnfinishedSpan
 
 if TYPE_CHECKING:
-    from headway.linux.bpf._transitions import Columns
+    from headway.linux.bpf.rings._transitions import Columns
 
 START = 1_000_000_000_000
 WORDS = 1 << 10

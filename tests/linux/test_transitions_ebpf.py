@@ -16,7 +16,7 @@ import pytest
 from tests.compiling import Compile, script
 from tests.effort import FEW
 
-from headway.linux.bpf.transitions import NICE
+from headway.linux.bpf.rings.transitions import NICE
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf import options as source_options

@@ -14,9 +14,9 @@ import pytest
 from tests.compiling import PROGRAMS, Compile
 from tests.linux.measuring import until_asleep
 
-from headway.linux.bpf import libbpf
-from headway.linux.bpf.compile import compile_bpf
-from headway.linux.bpf.libbpf import UPROBES, BpfError, Library, Object
+from headway.linux.bpf.programs import libbpf
+from headway.linux.bpf.programs.compile import compile_bpf
+from headway.linux.bpf.programs.libbpf import UPROBES, BpfError, Library, Object
 from headway.linux.options import MarkedFunctions
 from headway.linux.procfs.maps import mappings
 from headway.linux.regions import functions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.linux.bpf.rows import LivingThread
+from headway.linux.bpf.threads.rows import LivingThread
 from headway.linux.procfs.maps import Mapping
 from headway.linux.sources.ebpf import waiting_loops
 from headway.linux.sources.ebpf.waiting_loops import WaitingLoops

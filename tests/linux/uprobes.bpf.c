@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Counts what arrives at probes, by the number that each was given when it was attached. */
-#include "kernel.h"
+#include "shared/kernel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -1,12 +1,12 @@
 /*
- * The code of the eBPF programs that writes the rings of transitions (linux/bpf/transition_rings.h), compiled for user space as a
+ * The code of the eBPF programs that writes the rings of transitions (linux/bpf/rings/transition_rings.h), compiled for user space as a
  * shared library. Its maps are memory of the test.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "layout.h"
+#include "shared/layout.h"
 
 typedef __u32 u32;
 typedef __u64 u64;
@@ -51,7 +51,7 @@ static struct processor *this_processor(void)
 	return &processors[processor_id];
 }
 
-#include "transition_rings.h"
+#include "rings/transition_rings.h"
 
 /* Words of both rings of each processor are powers of two; `tail_values` has a struct tails for each. */
 struct machine *new_machine(u32 n, u64 *span_words, u32 n_spans, u64 *absence_words, u32 n_absences, void *tail_values,

@@ -1,13 +1,13 @@
 import os
 import sys
 
-import headway.linux.bpf.checks
+import headway.linux.bpf.polling.checks
 import headway.regions
 from headway.linux.options import Selection
 from headway.linux.regions.blocks import RegionBlocks
 from headway.linux.sources.proc import ProcSource
 
-headway.linux.bpf.checks.load()  # what it imports, this user may not be able to read later
+headway.linux.bpf.polling.checks.load()  # what it imports, this user may not be able to read later
 with headway.regions.noneffective("x"):
     parent = os.getpid()
     pid = os.fork()

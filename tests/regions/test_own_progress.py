@@ -25,8 +25,8 @@ from tests.regions.conftest import Compile
 
 import headway
 from headway.errors import HeadwayError
-from headway.linux.bpf import layout
-from headway.linux.bpf._layout import STRUCTURES
+from headway.linux.bpf.shared import layout
+from headway.linux.bpf.shared._layout import STRUCTURES
 from headway.linux.regions import _block_layout
 from headway.linux.sources.ebpf import publication
 from headway.linux.sources.ebpf.publication import SOCKET, Publication

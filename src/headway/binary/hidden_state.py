@@ -1,4 +1,4 @@
-"""Whether code may change what samples of a thread's state do not see (linux/bpf/code_samples.h).
+"""Whether code may change what samples of a thread's state do not see (linux/bpf/samples/code_samples.h).
 
 Seen are the general registers, the top of the stack, and the beginnings of the objects that registers point to. Not
 seen are the registers for vectors and floating point, and all other memory. Code that computes there may make progress

@@ -47,7 +47,7 @@ BUDGET_OF_A_MACHINE = 0.01
 
 def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from headway.linux.bpf.checks import ready_made
+        from headway.linux.bpf.polling.checks import ready_made
 
         click.echo(ready_made(), nl=False)
         context.exit()

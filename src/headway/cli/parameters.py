@@ -160,7 +160,7 @@ class WhenCondition(click.ParamType["Condition"]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
         """Text to condition."""
         from headway.conditions import Condition, parse_condition
-        from headway.linux.bpf.states import NAMES
+        from headway.linux.bpf.shared.states import NAMES
 
         if isinstance(value, Condition):
             return value

@@ -187,7 +187,7 @@ def command(
 
 def _condition(text: str, events: Sequence[str]) -> ChangeCondition:
     """Return a condition of --fail-if, which may be about events of -e. Raises HeadwayError."""
-    from headway.linux.bpf.states import NAMES as STATES
+    from headway.linux.bpf.shared.states import NAMES as STATES
 
     return parse_change(text, STATES, [*NAMES, *(name for some in events for name in some.split(","))])
 

@@ -70,7 +70,7 @@ def _look(every_shape: bool) -> list[Capability]:
     """Find out what can be measured, and show on a terminal what is being tried."""
     system = System()
     if every_shape:
-        from headway.linux.bpf.loading import SHAPES
+        from headway.linux.bpf.programs.loading import SHAPES
 
         system = replace(system, shapes=tuple(SHAPES))
     bar = progress_bar(len(system.shapes) if every_shape else None)

@@ -14,7 +14,7 @@ from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.extras import need
-from headway.linux.bpf.unavailable import UnavailableError
+from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.levels import Level
 from headway.linux.sources.choose import may_use_bpf
 

@@ -67,7 +67,7 @@ class MeasureOptions:
     """What counts as progress, and what is recorded besides time."""
 
     checks: str | None = None
-    """A TOML file of status checks in addition to the built-in ones (`headway.linux.bpf.checks`); None: only those."""
+    """A TOML file of status checks beside the built-in ones (`headway.linux.bpf.polling.checks`); None: only those."""
     functions: tuple[MarkedFunctions, ...] = ()
     """Functions whose time is in states of their own."""
     events: tuple[str, ...] = ()

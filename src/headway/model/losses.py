@@ -21,7 +21,7 @@ class Loss:
     unit: str = ""
     """``ns`` for a time; empty for a count."""
     constant: str = ""
-    """The name under which the eBPF programs count it (linux/bpf/layout.h); empty if they do not."""
+    """The name under which the eBPF programs count it (linux/bpf/shared/layout.h); empty if they do not."""
 
 
 _LOSSES = (

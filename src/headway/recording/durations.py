@@ -1,8 +1,8 @@
 """Durations of a recording: how long the single occurrences of every state lasted, computed from the rows.
 
-They are those that the eBPF programs keep on request (linux/bpf/durations.h), by the same rules: a duration is all time
-of the state since its last occurrence ended. So a recording of which nothing is missing has exactly the histograms that
-a ledger of the same time has.
+They are those that the eBPF programs keep on request (linux/bpf/histograms/durations.h), by the same rules: a duration
+is all time of the state since its last occurrence ended. So a recording of which nothing is missing has exactly the
+histograms that a ledger of the same time has.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["DurationsOfRows", "with_durations"]
 
 _RECENT = 6
-"""So many buckets are remembered, from which occurrences can be taken back: 64 / RECENT_BITS in linux/bpf/layout.h."""
+"""So many buckets are remembered, from which occurrences can be taken back: N_RECENT in linux/bpf/shared/layout.h."""
 
 _FAULTS = frozenset({"kernel.fault", "kernel.fault.minor", "kernel.fault.major"})
-"""A page fault may turn out to be of another of these sorts: rename_fault in linux/bpf/handler.h."""
+"""A page fault may turn out to be of another of these sorts: rename_fault in linux/bpf/events/handler.h."""
 
 _Column = NDArray[np.int64]
 

@@ -1,6 +1,6 @@
 """Tasks of a recording: what each thread worked on, computed from the rows.
 
-They are those that the eBPF programs add up on request (linux/bpf/tasks.h): tasks of one name are one, and a task
+They are those that the eBPF programs add up on request (linux/bpf/tasks/tasks.h): tasks of one name are one, and a task
 without a name is one for each id. In a recording the time in a region of a span in which the task changes belongs to
 the task in which the span began.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST", "TasksOfRows", "with_tasks"]
 
 MOST = 1024
-"""So many tasks of a thread are told apart, as in linux/bpf/tasks.h; the others are one."""
+"""So many tasks of a thread are told apart, as in linux/bpf/tasks/tasks.h; the others are one."""
 
 _Key = tuple[str, int, bool]
 """Name, id, and whether it is all tasks for which there was no room."""

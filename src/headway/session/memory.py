@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
-from headway.linux.bpf.transitions import MAX_THREAD_RECORDS, words_of_rings
+from headway.linux.bpf.rings.transitions import MAX_THREAD_RECORDS, words_of_rings
 from headway.linux.options import MeasureOptions
 from headway.linux.procfs.memory import Room
 from headway.linux.sources.ebpf import footprint

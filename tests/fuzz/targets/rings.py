@@ -13,8 +13,8 @@ from tests.buffers.test_rings import HEAD, LOST, THROTTLE, record, sample
 from tests.fuzz.mutation import mutated, number
 from tests.fuzz.target import Target
 
-from headway.linux.bpf._transitions import TransitionDecoder
-from headway.linux.bpf.layout import RING, RING_RECORDS, STATES
+from headway.linux.bpf.rings._transitions import TransitionDecoder
+from headway.linux.bpf.shared.layout import RING, RING_RECORDS, STATES
 from headway.linux.perf._rings import FIELDS, PAGE, Ring, Tray
 from headway.linux.perf.sample_buffer import DEFAULT_FIELDS
 

@@ -17,14 +17,14 @@
  * processor and for each thread, copies the state before it changes anything. So a reader gets everything as of one
  * moment, while the measured programs go on.
  */
-#include "causes.h"
-#include "handler.h"
-#include "off_processor.h"
-#include "polling.h"
-#include "regions.h"
-#include "code_samples.h"
-#include "state_samples.h"
-#include "submissions.h"
+#include "waits/causes.h"
+#include "events/handler.h"
+#include "scheduler/off_processor.h"
+#include "polling/polling.h"
+#include "regions/regions.h"
+#include "samples/code_samples.h"
+#include "samples/state_samples.h"
+#include "polling/submissions.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux import privileges
-from headway.linux.bpf.libbpf import bundled, find_library
+from headway.linux.bpf.programs.libbpf import bundled, find_library
 from headway.linux.perf import perf_event as perf
 from headway.linux.perf.counters import default_set
 from headway.linux.perf.events import EventError
@@ -160,9 +160,9 @@ class Kernel:
         ``told`` is called with the name of each shape, and the number of those before it, before it is tried. Returns,
         by shape, why it is refused, or None. Raises HeadwayError if no shape can be tried.
         """
-        from headway.linux.bpf.libbpf import Library
-        from headway.linux.bpf.loading import SHAPES, Features, files_as_allowed, trial
-        from headway.linux.bpf.refusals import RefusedError
+        from headway.linux.bpf.programs.libbpf import Library
+        from headway.linux.bpf.programs.loading import SHAPES, Features, files_as_allowed, trial
+        from headway.linux.bpf.programs.refusals import RefusedError
 
         library = Library()
         with files_as_allowed():
@@ -218,7 +218,7 @@ class System:
     object: Path | None = field(default_factory=_packaged_object)
     """The eBPF object of the package; None: it is not there."""
     shapes: Sequence[str] = (FULL_SHAPE,)
-    """The shapes (`headway.linux.bpf.loading`) in which the eBPF programs are loaded.
+    """The shapes (`headway.linux.bpf.programs.loading`) in which the eBPF programs are loaded.
 
     The usual one is tried too, if one is refused.
     """
@@ -527,7 +527,7 @@ def _loaded(shapes: Sequence[str]) -> str:
 
 def _untried(tried: int) -> str:
     """Return a clause that says how many shapes were not tried; empty: all were."""
-    from headway.linux.bpf.loading import SHAPES
+    from headway.linux.bpf.programs.loading import SHAPES
 
     others = len(SHAPES) - tried
     return f"; the {others} other ways to measure: not tried (--all)" if others > 0 else ""

@@ -9,20 +9,21 @@ in the last step below ``headway/``.
 
 1. ``bpf/progress.bpf.c``, ``handle_sched_switch``: the kernel runs it at the tracepoint ``sched_switch``, with the
    thread that leaves the processor and the one that comes.
-2. ``bpf/handler.h``, ``begin_event``, and ``bpf/spans.h``, ``charge_until_now``: the span since the last event of this
-   processor goes to the state that ends, in the cells of the processor and in those of the thread that
+2. ``bpf/events/handler.h``, ``begin_event``, and ``bpf/events/spans.h``, ``charge_until_now``: the span since the last
+   event of this processor goes to the state that ends, in the cells of the processor and in those of the thread that
    leaves. What the event itself cost goes to the state ``overhead``. If a snapshot has become due on this processor,
-   ``cross_snapshot`` (``bpf/snapshots.h``) copies the processor and the thread that leaves first.
-3. ``bpf/handler.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the longest span
-   to ``stolen``.
-4. ``bpf/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it was
-   preempted or is still runnable, ``stopped`` if it was stopped or is traced, else a wait. ``sched_wakeup`` ends the
-   wait later (``end_wait``: from then on the thread is ``ready``).
-5. ``bpf/snapshots.h``, ``save_if_due``: if a snapshot has become due, the thread that comes is copied before its record
-   is changed.
-6. ``bpf/off_processor.h``, ``charge_off_processor``: the thread that comes was ready since it was woken, or since it
-   was preempted. That time is charged to ``ready``, in its thread record. (Its wait was charged when it was woken.)
-7. ``bpf/_snapshots.pyx``, ``read_threads`` and ``read_processors``: the maps with the thread records and
+   ``cross_snapshot`` (``bpf/reading/snapshots.h``) copies the processor and the thread that leaves first.
+3. ``bpf/events/handler.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the longest
+   span to ``stolen``.
+4. ``bpf/scheduler/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it
+   was preempted or is still runnable, ``stopped`` if it was stopped or is traced, else a wait. ``sched_wakeup`` ends
+   the wait later (``end_wait``: from then on the thread is ``ready``).
+5. ``bpf/reading/snapshots.h``, ``save_if_due``: if a snapshot has become due, the thread that comes is copied before
+   its record is changed.
+6. ``bpf/scheduler/off_processor.h``, ``charge_off_processor``: the thread that comes was ready since it was woken, or
+   since it was preempted. That time is charged to ``ready``, in its thread record. (Its wait was charged when it was
+   woken.)
+7. ``bpf/reading/_snapshots.pyx``, ``read_threads`` and ``read_processors``: the maps with the thread records and
    processors are mapped into this process, and are read as of one moment, the snapshot. The reader adds the open span:
    the time from the last event until the snapshot, in the state that goes on. A thread that has ended is not there any
    more: its last switch (``close_thread_record``) sent its totals through a ring buffer to ``Exits``.
@@ -38,11 +39,12 @@ in the last step below ``headway/``.
 `ebpf.measurement`             puts the parts together, and owns what must be released
 `ebpf.prepared`                likewise, until measuring begins: loaded, attached, calibrated
 `ebpf.options`, `ebpf.targets` what the caller asks for, and what that means on this machine
-`ebpf.programs`                loading: programs and maps in the kernel, and their memory (``bpf/relocated.py``)
+`ebpf.programs`                loading: programs and maps in the kernel, and their memory
+                               (``bpf/programs/relocated.py``)
 `ebpf.ended`                   threads that have ended
-``bpf/attaching.py``           attaching: to tracepoints, and to the page faults of each processor
-`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/calibration.py``),
-                               or kept since the machine booted (``bpf/kept_costs.py``)
+``bpf/programs/attaching.py``  attaching: to tracepoints, and to the page faults of each processor
+`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/costs/calibration.py``),
+                               or kept since the machine booted (``bpf/costs/kept_costs.py``)
 `ebpf.regions`                 marked regions of processes that had some before
 `ebpf.transitions`             every transition, for recordings
 `ebpf.snapshots`               snapshots: readings of the maps

@@ -81,7 +81,7 @@ def begun_exact(make: Callable[[], _Exact], prefer: str | None) -> tuple[_Exact 
         return exact, ""
     if prefer is not None:
         return None, ""
-    from headway.linux.bpf.refusals import missing_privileges
+    from headway.linux.bpf.programs.refusals import missing_privileges
 
     return None, _in_words(missing_privileges())
 

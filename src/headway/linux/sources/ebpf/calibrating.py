@@ -6,16 +6,16 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.calibration import Costs, ExercisingProcess, compare, find_ways_back, mean_runs
-from headway.linux.bpf.kept_costs import KeptCosts, KeptFile, name_of
+from headway.linux.bpf.costs.calibration import Costs, ExercisingProcess, compare, find_ways_back, mean_runs
+from headway.linux.bpf.costs.kept_costs import KeptCosts, KeptFile, name_of
+from headway.linux.bpf.programs.attaching import Attachments
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 
 from .programs import LoadedPrograms
 
 if TYPE_CHECKING:
-    from headway.linux.bpf.marking import Marking
+    from headway.linux.bpf.regions.marking import Marking
 
 __all__ = ["calibrate"]
 

@@ -11,7 +11,7 @@ from headway.model import READY, Behind, Cause, Cell, StateDurations, Thread, kn
 from headway.model.ledger import States
 
 if TYPE_CHECKING:
-    from headway.linux.bpf.causes import CauseReader, Causes
+    from headway.linux.bpf.waits.causes import CauseReader, Causes
 
 __all__ = ["CauseNaming", "with_causes"]
 
@@ -44,7 +44,7 @@ def with_causes(threads: Sequence[Thread], causes: Causes, before: Causes | None
 
     With ``before``, the causes until the beginning of the window, only what came since is told.
     """
-    from headway.linux.bpf.causes import GIL
+    from headway.linux.bpf.waits.causes import GIL
 
     found = []
     names = {(thread.pid, thread.tid): thread.name for thread in threads}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from headway.linux.bpf.memory import BpfMaps
+from headway.linux.bpf.reading.memory import BpfMaps
 
 __all__ = ["ContextSearch"]
 

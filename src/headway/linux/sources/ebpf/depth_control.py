@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from headway.conditions import Condition
-from headway.linux.bpf._cells import Cells
-from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.layout import DEPTHS
-from headway.linux.bpf.memory import BpfMaps
+from headway.linux.bpf.programs.attaching import Attachments
+from headway.linux.bpf.reading.memory import BpfMaps
+from headway.linux.bpf.shared.layout import DEPTHS
+from headway.linux.bpf.threads._cells import Cells
 from headway.linux.levels import Level
 from headway.linux.procfs.cgroups import read_origin
 from headway.model import Thread

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from headway.linux.bpf._cells import Cells
-from headway.linux.bpf.memory import BpfMaps
+from headway.linux.bpf.reading.memory import BpfMaps
+from headway.linux.bpf.threads._cells import Cells
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.perf.counters import CounterPlan

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.linux.bpf._exits import Exits
-from headway.linux.bpf.libbpf import RingReader
+from headway.linux.bpf.programs.libbpf import RingReader
+from headway.linux.bpf.threads._exits import Exits
 from headway.model import Thread, add_durations, add_sampled, add_tasks
 
 from .division import divided

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.linux.bpf.layout import STATES, size_of
+from headway.linux.bpf.shared.layout import STATES, size_of
 from headway.linux.options import MeasureOptions
 from headway.linux.perf import counters
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf._cells import Cells
+from headway.linux.bpf.threads._cells import Cells
 from headway.model import (
     READY,
     READY_PARTS,
@@ -32,7 +32,7 @@ from .tasks import tasks_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headway.linux.bpf.causes import Causes
+    from headway.linux.bpf.waits.causes import Causes
 
 __all__ = ["Intervals", "since_earlier"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headway.linux.bpf.loading import Features
+from headway.linux.bpf.programs.loading import Features
 from headway.linux.levels import Level
 from headway.linux.perf import counters
 from headway.model import (

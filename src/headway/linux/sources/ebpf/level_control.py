@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.calibration import Costs
-from headway.linux.bpf.layout import EVENTS
-from headway.linux.bpf.memory import BpfMaps
+from headway.linux.bpf.costs.calibration import Costs
+from headway.linux.bpf.programs.attaching import Attachments
+from headway.linux.bpf.reading.memory import BpfMaps
+from headway.linux.bpf.shared.layout import EVENTS
 from headway.linux.levels import Level
 
 from .budget import BudgetPolicy, Period, percent

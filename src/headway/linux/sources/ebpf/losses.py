@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf.layout import LOSSES
+from headway.linux.bpf.shared.layout import LOSSES
 from headway.model import KNOWN_LOSSES
 
 from .ended import EndedThreads

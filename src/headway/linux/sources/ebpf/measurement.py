@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.linux import privileges, time_namespace
-from headway.linux.bpf._cells import Cells
-from headway.linux.bpf.drift import CostDrift
-from headway.linux.bpf.memory import BpfMaps
-from headway.linux.bpf.rows import LivingThread
+from headway.linux.bpf.costs.drift import CostDrift
+from headway.linux.bpf.reading.memory import BpfMaps
+from headway.linux.bpf.threads._cells import Cells
+from headway.linux.bpf.threads.rows import LivingThread
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
@@ -36,7 +36,7 @@ from .totals import ThreadTotals
 from .waiting_loops import WaitingLoops
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
-    from headway.linux.bpf.causes import CauseReader
+    from headway.linux.bpf.waits.causes import CauseReader
 
     from .publication import Publication
     from .spinning import SpinFinder
@@ -316,7 +316,7 @@ def _about_contexts(undated: int) -> str:
 
 
 def _causes(programs: LoadedPrograms) -> CauseReader:
-    from headway.linux.bpf.causes import CauseReader
+    from headway.linux.bpf.waits.causes import CauseReader
 
     return CauseReader(programs.object.map("causes"), programs.memory)
 

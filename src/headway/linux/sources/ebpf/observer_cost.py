@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from headway.linux.bpf.calibration import Costs
+from headway.linux.bpf.costs.calibration import Costs
 
 __all__ = ["ObserverCost"]
 

@@ -63,7 +63,7 @@ class SourceOptions:
         max_thread_records = (max_threads or max(MIN_THREADS, living_threads() * 3 // 2)) + 1
         words = 1, 1
         if record:
-            from headway.linux.bpf.transitions import MAX_THREAD_RECORDS, words_of_rings
+            from headway.linux.bpf.rings.transitions import MAX_THREAD_RECORDS, words_of_rings
 
             max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
             words = words_of_rings(processors.possible(), ring_words)

@@ -8,10 +8,10 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.attaching import Attachments
-from headway.linux.bpf.calibration import ExercisingProcess
-from headway.linux.bpf.libbpf import Library
-from headway.linux.bpf.other_programs import describe, other_programs
+from headway.linux.bpf.costs.calibration import ExercisingProcess
+from headway.linux.bpf.programs.attaching import Attachments
+from headway.linux.bpf.programs.libbpf import Library
+from headway.linux.bpf.programs.other_programs import describe, other_programs
 from headway.linux.levels import Level
 from headway.linux.perf import counters
 
@@ -23,9 +23,9 @@ from .programs import LoadedPrograms
 from .targets import check_targets
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
-    from headway.linux.bpf.code_samples import CodeSampleReader
-    from headway.linux.bpf.marking import Marking
-    from headway.linux.bpf.stacks import StackReader
+    from headway.linux.bpf.regions.marking import Marking
+    from headway.linux.bpf.samples.code_samples import CodeSampleReader
+    from headway.linux.bpf.samples.stacks import StackReader
 
 __all__ = ["PreparedPrograms"]
 
@@ -127,18 +127,18 @@ class PreparedPrograms:
 def _marking(options: SourceOptions) -> Marking | None:
     if not options.measure.functions:
         return None
-    from headway.linux.bpf.marking import Marking
+    from headway.linux.bpf.regions.marking import Marking
 
     return Marking(options.measure.functions, options.selection)
 
 
 def _code(programs: LoadedPrograms) -> CodeSampleReader:
-    from headway.linux.bpf.code_samples import CodeSampleReader
+    from headway.linux.bpf.samples.code_samples import CodeSampleReader
 
     return CodeSampleReader(programs.library, programs.object)
 
 
 def _stacks(programs: LoadedPrograms) -> StackReader:
-    from headway.linux.bpf.stacks import StackReader
+    from headway.linux.bpf.samples.stacks import StackReader
 
     return StackReader(programs.library, programs.object, programs.memory)

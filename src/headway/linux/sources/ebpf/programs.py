@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf import checks, loading
-from headway.linux.bpf.durations import HISTOGRAMS
-from headway.linux.bpf.layout import STATES
-from headway.linux.bpf.libbpf import Library
-from headway.linux.bpf.loading import Features, Shape
-from headway.linux.bpf.memory import BpfMaps
+from headway.linux.bpf.histograms.durations import HISTOGRAMS
+from headway.linux.bpf.polling import checks
+from headway.linux.bpf.programs import loading
+from headway.linux.bpf.programs.libbpf import Library
+from headway.linux.bpf.programs.loading import Features, Shape
+from headway.linux.bpf.reading.memory import BpfMaps
+from headway.linux.bpf.shared.layout import STATES
 from headway.linux.levels import Level
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
@@ -25,7 +26,7 @@ from headway.linux.procfs.ids import pid_namespace
 from .options import SourceOptions
 
 if TYPE_CHECKING:  # loaded when durations are asked for
-    from headway.linux.bpf._durations import DurationMaps
+    from headway.linux.bpf.histograms._durations import DurationMaps
 
 __all__ = ["LoadedPrograms"]
 
@@ -122,7 +123,7 @@ class LoadedPrograms:
 
     def _durations(self, options: SourceOptions) -> DurationMaps:
         """Return the maps of histograms."""
-        from headway.linux.bpf._durations import DurationMaps
+        from headway.linux.bpf.histograms._durations import DurationMaps
 
         maps = DurationMaps(
             tuple(self.object.map(name).map_memory() for name in _HISTOGRAMS),
@@ -251,13 +252,13 @@ def _process_sizes(cpus: int, n: int) -> dict[str, int]:
 
 
 def _stack_sizes(cpus: int) -> dict[str, int]:
-    from headway.linux.bpf import stacks
+    from headway.linux.bpf.samples import stacks
 
     return stacks.sizes(cpus)
 
 
 def _code_sizes(cpus: int) -> dict[str, int]:
-    from headway.linux.bpf.code_samples import RING_BYTES
+    from headway.linux.bpf.samples.code_samples import RING_BYTES
 
     return {"sample_events": RING_BYTES << (cpus - 1).bit_length()}
 

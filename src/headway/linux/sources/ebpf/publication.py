@@ -18,9 +18,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.layout import PUBLICATION_MAGIC as MAGIC
-from headway.linux.bpf.layout import PUBLICATION_VERSION, PUBLISHED_KINDS, STATES, packing, size_of
-from headway.linux.bpf.libbpf import Object
+from headway.linux.bpf.programs.libbpf import Object
+from headway.linux.bpf.shared.layout import PUBLICATION_MAGIC as MAGIC
+from headway.linux.bpf.shared.layout import PUBLICATION_VERSION, PUBLISHED_KINDS, STATES, packing, size_of
 from headway.model import Kind, kind_of
 
 __all__ = ["SOCKET", "Publication", "PublicationError", "prepare", "socket_path"]

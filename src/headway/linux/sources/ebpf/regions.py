@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from headway.linux.bpf.memory import BpfMaps
+from headway.linux.bpf.reading.memory import BpfMaps
 
 __all__ = ["RegionSearch"]
 

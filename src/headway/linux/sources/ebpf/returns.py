@@ -2,9 +2,9 @@
 
 A program that comes back to a state of which it has left nothing behind goes the same way again, until something from
 outside changes that. So a thread that does so without a system call waits for memory to change, however long its way is
-and whatever functions it calls. What is seen of a state is not all of it (bpf/code_samples.h): the instruction, general
-registers, the top of the stack, memory behind registers, and how many system calls there were. So nothing is told of a
-thread if the code in which it was found may change what is not seen (`headway.binary.hidden_state`).
+and whatever functions it calls. What is seen of a state is not all of it (bpf/samples/code_samples.h): the instruction,
+general registers, the top of the stack, memory behind registers, and how many system calls there were. So nothing is
+told of a thread if the code in which it was found may change what is not seen (`headway.binary.hidden_state`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headway.linux.bpf.code_samples import CodeSample
+from headway.linux.bpf.samples.code_samples import CodeSample
 
 __all__ = ["RETURNS", "Stretch"]
 

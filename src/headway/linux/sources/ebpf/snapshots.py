@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf._cells import Cells
+from headway.linux.bpf.threads._cells import Cells
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
 from headway.model import Counted
@@ -17,8 +17,8 @@ from .programs import LoadedPrograms
 from .targets import measured_cpus
 
 if TYPE_CHECKING:
-    from headway.linux.bpf._snapshots import ThreadRow
-    from headway.linux.bpf.causes import CauseReader, Causes
+    from headway.linux.bpf.reading._snapshots import ThreadRow
+    from headway.linux.bpf.waits.causes import CauseReader, Causes
 
 __all__ = ["Snapshot", "SnapshotReader"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf import loading
-from headway.linux.bpf._cells import Cells
-from headway.linux.bpf.libbpf import BpfError
-from headway.linux.bpf.refusals import explain
-from headway.linux.bpf.rows import LivingThread
+from headway.linux.bpf.programs import loading
+from headway.linux.bpf.programs.libbpf import BpfError
+from headway.linux.bpf.programs.refusals import explain
+from headway.linux.bpf.threads._cells import Cells
+from headway.linux.bpf.threads.rows import LivingThread
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger
 
@@ -22,7 +22,7 @@ from .measurement import BpfMeasurement
 from .options import SourceOptions
 
 if TYPE_CHECKING:
-    from headway.linux.bpf.stacks import StackReader
+    from headway.linux.bpf.samples.stacks import StackReader
     from headway.model.transitions import Batch
 
 __all__ = ["BpfSource"]

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from headway.binary.hidden_state import HiddenState
 from headway.binary.spin_loops import MAX_BYTES, SpinLoop, SpinLoops
-from headway.linux.bpf.code_samples import CodeSample, Polled
+from headway.linux.bpf.samples.code_samples import CodeSample, Polled
 from headway.linux.symbols.frames import Stacks
 from headway.linux.symbols.modules import Modules, Space
 from headway.model import SPINNING, Ledger, Thread

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headway.model import Task, fitted
 
 if TYPE_CHECKING:
-    from headway.linux.bpf._snapshots import ThreadRow
+    from headway.linux.bpf.reading._snapshots import ThreadRow
 
 __all__ = ["tasks_of"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.linux.bpf.transitions import Priority, TransitionReader
+from headway.linux.bpf.rings.transitions import Priority, TransitionReader
 from headway.linux.procfs import processors
 from headway.model import Batch
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from headway.linux.bpf.rows import LivingThread
+from headway.linux.bpf.threads.rows import LivingThread
 from headway.linux.procfs.maps import mappings
 from headway.model import Kind, Ledger, processor_time
 

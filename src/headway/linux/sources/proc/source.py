@@ -112,7 +112,7 @@ class ProcSource(MeasuringSource[ProcMeasurement]):
 def _check(options: MeasureOptions, selection: Selection) -> None:
     """Raise HeadwayError for options that cannot be followed. What only eBPF can measure is told in the ledger."""
     if options.checks is not None:
-        from headway.linux.bpf import checks
+        from headway.linux.bpf.polling import checks
 
         checks.load(options.checks)
     if options.publish:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from headway.dataclass import dataclass
-from headway.linux.bpf.stacks import Away, StackReader
+from headway.linux.bpf.samples.stacks import Away, StackReader
 from headway.linux.perf.sampler import SampleLosses
 from headway.linux.symbols.code import UserCode
 from headway.model import SPINNING, Collection, Ledger, Profile, SampleColumns

@@ -1,0 +1,1 @@
+"""What happens at each event: a span ends and is charged, and the next one begins."""

@@ -1,0 +1,1 @@
+"""How long the single occurrences of a state lasted."""

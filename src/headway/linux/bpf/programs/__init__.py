@@ -1,0 +1,1 @@
+"""Load the eBPF programs into the kernel and attach them, and say why that is not possible."""

@@ -1,0 +1,1 @@
+"""Samples of what a thread executes, and the stacks of threads off the processor."""

@@ -1,0 +1,182 @@
+"""Read stacks from the memory of the eBPF programs (stacks.h): where threads were when they left their processor.
+
+Also read the states of samples. The kernel takes a sample, and an eBPF program reports the state of the thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..programs.libbpf import BpfError, Library, Object, RingReader
+from ..reading.memory import BpfMaps
+from ..shared.layout import N_STACK, SAMPLE_EVENTS, fields_of, offset_of, packing, size_of
+
+__all__ = ["Away", "StackReader", "sizes"]
+
+STACKS = 1 << 14
+"""Different stacks of threads that left a processor that there is room for, 1 KiB each."""
+TIMES = 1 << 16
+"""(thread, state, stack) that there is room for, 64 bytes each."""
+RING_BYTES = 1 << 22
+"""Room for the states of 100,000 samples between two looks."""
+_SET_BPF = 0x40042408  # PERF_EVENT_IOC_SET_BPF
+_FIELDS = fields_of("sample_event")
+_EVENT = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "formats": [f"={code}" for _, code in _FIELDS.values()],
+        "offsets": [offset for offset, _ in _FIELDS.values()],
+        "itemsize": size_of("sample_event"),
+    }
+)
+_KEY = packing("stack_key", "birth", "user", "kernel", "tid", "pid", "state")
+_CELL = packing("cell", "time", "count")
+_DEPTH = packing("stack", "depth")
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+Frames = tuple[int, ...]
+
+
+def sizes(cpus: int) -> dict[str, int]:
+    """Entries of the maps, for so many processors."""
+    return {"stacks": STACKS, "stack_times": TIMES, "fresh_stacks": cpus, "sample_events": RING_BYTES}
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Time of a thread off its processor, or taken from it, with the stack that it had when it left."""
+
+    tid: int
+    pid: int
+    birth: int
+    """With the tid: the thread."""
+    state: str
+    time: int
+    """ns"""
+    count: int
+    user: Frames
+    """Return addresses, innermost first; none where the stack is not known."""
+    kernel: Frames
+    known: bool
+    """False: there was no room for the stack, or the thread had left its processor before it was measured."""
+
+
+class StackReader:
+    """Reads what the programs of a loaded object tell of stacks."""
+
+    def __init__(self, library: Library, programs: Object, memory: BpfMaps) -> None:
+        self._memory = memory
+        self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
+        self._program = programs.programs["handle_sample"]
+        self._events = bytearray()
+        self._keep = _CALLBACK(self._take)
+        address = ctypes.cast(self._keep, ctypes.c_void_p).value or 0
+        self._ring: RingReader | None = RingReader(library, programs.map("sample_events"), address, 0)
+
+    def _take(self, _context: int, data: int, size: int) -> int:
+        if size == _EVENT.itemsize:
+            self._events += ctypes.string_at(data, size)
+        return 0
+
+    def attach(self, fd: int) -> None:
+        """Have the state told with each sample of this event. Raises BpfError."""
+        try:
+            fcntl.ioctl(fd, _SET_BPF, self._program.fd)
+        except OSError as error:
+            raise BpfError("attaching to the samples of a thread", error.errno or 0) from None
+
+    def consume(self) -> None:
+        """Take over what was told."""
+        if self._ring is not None:
+            self._ring.consume()
+
+    def forget(self) -> None:
+        """Begin anew: what was measured until now was a trial."""
+        self.consume()
+        self._events.clear()
+        for key, _ in list(self._times.items()):
+            self._times.remove(key)
+
+    def close(self) -> None:
+        """Free the ring; may be called again."""
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+
+    def states(
+        self, times: NDArray[np.int64], tids: NDArray[np.int32], tolerance: int
+    ) -> tuple[NDArray[np.uint16], list[str]]:
+        """The state of each sample, as a number, and the names by number; "" where none was told of it.
+
+        ``times``: ns of CLOCK_MONOTONIC, ``tids``: the threads; what was told within ``tolerance`` ns is of the sample.
+        """
+        events = np.frombuffer(bytes(self._events), dtype=_EVENT)
+        told = events[events["kind"] == SAMPLE_EVENTS["SAMPLE_TAKEN"]]
+        polled = events[events["kind"] == SAMPLE_EVENTS["SAMPLE_POLLING"]]
+        found = _nearest(told, times, tids, tolerance)
+        state = np.where(found >= 0, told["state"][found] if len(told) else 0, 0).astype(np.uint16)
+        since = np.where(found >= 0, told["since"][found] if len(told) else 0, 0).astype(np.int64)
+        by_row = {(int(row["tid"]), int(row["since"])): int(row["state"]) for row in polled}
+        for i in np.flatnonzero(since) if by_row else ():
+            state[i] = by_row.get((int(tids[i]), int(since[i])), state[i])
+        names = [""] * (int(state.max(initial=0)) + 1)
+        for number in np.unique(state):
+            names[number] = self._memory.state_name(int(number)) if number else ""
+        return state, names
+
+    def away(self, at: int) -> Iterator[Away]:
+        """All time off the processor until the moment ``at``, the last snapshot, by thread, state and stack."""
+        stacks = self._read_stacks()
+        found: dict[tuple[int, int, int, int, int, int], list[int]] = {}
+        for packed, value in self._times.items():
+            birth, user, kernel, tid, pid, state = _KEY.unpack(packed)
+            found[birth, user, kernel, tid, pid, state] = list(_CELL.unpack(value))
+        for each in self._memory.open_stacks(at):
+            key = each.birth, each.user, each.kernel, each.tid, each.pid, each.state
+            row = found.setdefault(key, [0, 0])
+            row[0] += each.time
+            row[1] += 1
+        for (birth, user, kernel, tid, pid, state), (time, count) in found.items():
+            if time <= 0:
+                continue
+            frames = stacks.get(user, ()), stacks.get(kernel, ())
+            yield Away(
+                tid, pid, birth, self._memory.state_name(state), time, count, *frames, bool(frames[0] or frames[1])
+            )
+
+    def _read_stacks(self) -> Mapping[int, Frames]:
+        first = offset_of("stack", "frames")
+        found: dict[int, Frames] = {}
+        for key, value in self._stacks.items():
+            depth = min(_DEPTH.unpack(value)[0], N_STACK)
+            found[int.from_bytes(key, "little")] = struct.unpack_from(f"={depth}Q", value, first)
+        return found
+
+
+def _nearest(
+    told: NDArray[np.void], times: NDArray[np.int64], tids: NDArray[np.int32], tolerance: int
+) -> NDArray[np.int64]:
+    """For each sample the row that was told of the same thread nearest in time; -1: none within the tolerance."""
+    found = np.full(len(times), -1, dtype=np.int64)
+    order = np.lexsort((told["time"], told["tid"]))
+    threads = told["tid"][order]
+    for tid in np.unique(tids):
+        mine = np.flatnonzero(tids == tid)
+        low, high = np.searchsorted(threads, [tid, tid + 1])
+        if low == high:
+            continue
+        rows = order[low:high]
+        moments = told["time"][rows].astype(np.int64)
+        after = np.searchsorted(moments, times[mine]).clip(0, len(rows) - 1)
+        before = (after - 1).clip(0)
+        nearer = np.where(np.abs(moments[before] - times[mine]) < np.abs(moments[after] - times[mine]), before, after)
+        close = np.abs(moments[nearer] - times[mine]) <= tolerance
+        found[mine[close]] = rows[nearer[close]]
+    return found

@@ -1,0 +1,1 @@
+"""Threads off the processor, and what has the processor meanwhile."""

@@ -1,0 +1,1 @@
+"""What a thread works on, by the word of its program."""

@@ -1,0 +1,4 @@
+from ..reading._mapped import MappedMemory
+
+class TaskRecords(MappedMemory):
+    def task_name(self, number: int) -> str | None: ...

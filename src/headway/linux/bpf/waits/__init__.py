@@ -1,0 +1,1 @@
+"""What threads wait for, and what ends a wait."""

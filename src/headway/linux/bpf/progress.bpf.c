@@ -20,6 +20,7 @@
 #include "waits/causes.h"
 #include "events/handler.h"
 #include "scheduler/off_processor.h"
+#include "scheduler/stolen.h"
 #include "polling/polling.h"
 #include "regions/regions.h"
 #include "samples/code_samples.h"
@@ -44,9 +45,9 @@ int handle_sys_enter(u64 *ctx)
 	}
 	if (is_let_be(p))
 		return 0;
-	ENTER(p);
+	enter(p);
 	end_failed_fault(p);
-	if (begin_event(p, &record, &now, AT_ENTER, USER, 1) && record && !is_undivided(p)) {
+	if (begin_event(p, &record, &now, AT_ENTER, USER, STATE_ENDS) && record && !is_undivided(p)) {
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
 		u32 check = 0, state = 0;
@@ -83,7 +84,7 @@ int handle_sys_enter(u64 *ctx)
 		if (is_timed(now, ONE_CALL_IN) && !check)
 			time_handler(p, TIMED_ENTER, now);
 	}
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -101,9 +102,9 @@ int handle_sys_exit(u64 *ctx)
 	}
 	if (is_let_be(p))
 		return 0;
-	ENTER(p);
+	enter(p);
 	end_failed_fault(p);
-	if (begin_event(p, &record, &now, AT_LEAVE, 0, 1) && record && !is_undivided(p)) {
+	if (begin_event(p, &record, &now, AT_LEAVE, STATE_NONE, STATE_ENDS) && record && !is_undivided(p)) {
 		if (UNLIKELY(p->depth)) /* in a fault without an end: the call fails with EFAULT */
 			count_interrupted(p->thread_record, p->nested[0]);
 		else if (UNLIKELY(record->current_check)) {
@@ -123,7 +124,7 @@ int handle_sys_exit(u64 *ctx)
 		p->depth = 0;
 		p->state = UNLIKELY(has_task_work()) ? KERNEL_TASK_WORK : record->user;
 	}
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -132,23 +133,15 @@ INLINE void enter_kernel(struct processor *p, u32 state, u32 kind)
 {
 	struct thread_record *record;
 	u64 now;
-	ENTER(p);
-	if (begin_event(p, &record, &now, kind, 0, p->state != state) && record && !is_undivided(p)) {
+	enter(p);
+	if (begin_event(p, &record, &now, kind, STATE_NONE, p->state != state) && record && !is_undivided(p)) {
 		p->depth = 0;
 		p->state = state;
 	}
-	LEAVE(p);
+	leave(p);
 }
 
 /* ---- the scheduler ---- */
-
-INLINE void update_stolen(void *ctx, struct processor *p, struct thread_record *record, struct rq *rq, bool last)
-{
-	u64 before = p->cells[STOLEN].time;
-	charge_stolen(p, record, rq, last);
-	if (OPTION(stacks) && record && UNLIKELY(p->cells[STOLEN].time != before))
-		charge_stolen_to_stack(ctx, record, p->cells[STOLEN].time - before);
-}
 
 static const volatile u8 no_cells[N_STATES] SEC(".rodata.no_cells");
 
@@ -207,7 +200,7 @@ int handle_sched_switch(u64 *ctx)
 			note_unmeasured_switch(cpu, next);
 		return 0;
 	}
-	ENTER(p);
+	enter(p);
 	u32 number = p->thread_record;
 	/* A fault that waits for a disk is major. */
 	if (UNLIKELY(p->state == KERNEL_FAULT_MINOR) && !ctx[0] && p->task == (u64)prev && BITFIELD(prev, in_iowait))
@@ -220,7 +213,7 @@ int handle_sched_switch(u64 *ctx)
 			p->state = KERNEL_SIGNAL;
 	}
 	/* Where time is not divided a thread has run when it leaves; otherwise it goes on with its state when it comes back. */
-	if (!begin_event(p, &record, &now, AT_SWITCH, 0, number == 0 || p->state == RUNNING))
+	if (!begin_event(p, &record, &now, AT_SWITCH, STATE_NONE, number == 0 || p->state == RUNNING))
 		goto out;
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
@@ -317,7 +310,7 @@ int handle_sched_switch(u64 *ctx)
 	if (is_timed(now, ONE_SWITCH_IN))
 		time_handler(p, TIMED_SWITCH, now);
 out:
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -459,9 +452,9 @@ INLINE void open_running_thread(struct task_struct *task, u32 flags)
 	if (!open_thread_record(task, UNKNOWN, state_by_registers(task), flags) || !p)
 		return;
 	if (OPTION(n_counted) && !p->busy && task->pid == bpf_get_current_task_btf()->pid) {
-		ENTER(p);
+		enter(p);
 		charge_events(0, STATE_NONE); /* what was counted until now is not the thread's */
-		LEAVE(p);
+		leave(p);
 	}
 	if (task->pid != bpf_get_current_task_btf()->pid) {
 		u32 cpu = processor_of(task);
@@ -584,17 +577,17 @@ INLINE int begin_fault(void)
 	u64 now;
 	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
 		return 0;
-	ENTER(p);
+	enter(p);
 	bool again = is_fault(p->state); /* the one before failed, and the kernel tries again */
 	if (again)
 		rename_fault(p, KERNEL_FAULT);
-	if (begin_event(p, &record, &now, AT_FAULT, 0, again) && record && !is_undivided(p)) {
+	if (begin_event(p, &record, &now, AT_FAULT, STATE_NONE, again) && record && !is_undivided(p)) {
 		if (is_fault(p->state))
 			p->state = KERNEL_FAULT_MINOR;
 		else
 			push_state(p, KERNEL_FAULT_MINOR);
 	}
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -627,12 +620,12 @@ INLINE int end_fault(u32 sort)
 	u64 now;
 	if (!p || !p->thread_record || !is_fault(p->state) || !p->depth || p->busy)
 		return 0;
-	ENTER(p);
+	enter(p);
 	if (p->state != sort)
 		rename_fault(p, sort);
-	if (begin_event(p, &record, &now, AT_FAULT_END, 0, 1))
+	if (begin_event(p, &record, &now, AT_FAULT_END, STATE_NONE, STATE_ENDS))
 		pop_state(p);
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -685,10 +678,10 @@ int handle_reclaim_begin(u64 *ctx)
 	(void)ctx;
 	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
 		return 0;
-	ENTER(p);
-	if (begin_event(p, &record, &now, AT_FAULT, 0, 0) && record && !is_undivided(p))
+	enter(p);
+	if (begin_event(p, &record, &now, AT_FAULT, STATE_NONE, STATE_GOES_ON) && record && !is_undivided(p))
 		push_state(p, KERNEL_RECLAIM);
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -701,10 +694,10 @@ int handle_reclaim_end(u64 *ctx)
 	(void)ctx;
 	if (!p || !p->thread_record || p->state != KERNEL_RECLAIM || !p->depth || p->busy)
 		return 0;
-	ENTER(p);
-	if (begin_event(p, &record, &now, AT_FAULT_END, 0, 1))
+	enter(p);
+	if (begin_event(p, &record, &now, AT_FAULT_END, STATE_NONE, STATE_ENDS))
 		pop_state(p);
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -755,8 +748,8 @@ INLINE int begin_interrupt(u32 state)
 		return 0;
 	if (UNLIKELY(p->busy))
 		return begin_deferred_interrupt(p, state);
-	ENTER(p);
-	if (begin_event(p, &record, &now, AT_INTERRUPT, 0, 0)) {
+	enter(p);
+	if (begin_event(p, &record, &now, AT_INTERRUPT, STATE_NONE, STATE_GOES_ON)) {
 		/* Its end will not be looked at if this event has found that no measured thread runs. */
 		if (!is_undivided(p) && !(settings.threads_only && !p->thread_record)) {
 			push_state(p, state);
@@ -764,7 +757,7 @@ INLINE int begin_interrupt(u32 state)
 		}
 	} else
 		p->early++;
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -788,8 +781,8 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 			count_loss(p, LOST_UNMATCHED, 1); /* it began while this processor was measured, and was not seen */
 		return 0;
 	}
-	ENTER(p);
-	if (begin_event(p, &record, &now, AT_INTERRUPT_END, 0, 1)) {
+	enter(p);
+	if (begin_event(p, &record, &now, AT_INTERRUPT_END, STATE_NONE, STATE_ENDS)) {
 		pop_state(p);
 		leave_out_of_gap(record, p->state, p->span);
 		note_interrupt_clock(p, now);
@@ -801,7 +794,7 @@ INLINE int end_interrupt(u64 *ctx, u32 state)
 		if (OPTION(why) && state == IRQ_DEVICE && record)
 			charge_interrupt_line(p, record, ctx[0]);
 	}
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 
@@ -876,7 +869,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 	u64 now;
 	if (!p || runs_no_measured_thread(p) || p->busy)
 		return 0;
-	ENTER(p);
+	enter(p);
 	if (begin_event(p, &record, &now, kind, USER, kind != AT_FUNCTION) && record &&
 		(is_user(p->state) || p->state == OVERHEAD) && !is_undivided(p)) {
 		track_marked_function(p->thread_record, state, kind == AT_FUNCTION_END ? RETURN_ADDRESS : 0,
@@ -890,7 +883,7 @@ INLINE int handle_marked_function(u32 kind, u32 state, u32 instruction)
 		if (kind == AT_FUNCTION_EXIT && !instruction) /* a jump, which the kernel emulates as it does some entries */
 			p->cost_pending = control.after[AT_FUNCTION];
 	}
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 

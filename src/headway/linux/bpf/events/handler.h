@@ -1,68 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How a handler begins and ends: it charges the span that ends, then sets the next state. Also, stolen time. */
+/* How a handler begins and ends: it charges the span that ends, then sets the next state. */
 #ifndef HEADWAY_HANDLER_H
 #define HEADWAY_HANDLER_H
 
 #include "events/levels.h"
 #include "scheduler/unseen.h"
 #include "events/way_back.h"
-
-/* ---- stolen time ---- */
-
-/*
- * At each tick and each switch the kernel learns from the hypervisor how long the processor was away. That time lies in
- * one of the spans since the last look, and made that span longer. So it is taken out of the longest span. The run queue
- * is reached through that of the running thread (`rq`), because not every kernel lists its per-processor symbols.
- */
-GLOBAL u64 take_stolen(u32 number, u64 steal, u32 last)
-{
-	struct processor *p = this_processor();
-	struct thread_record *record = number ? thread_record_at(number) : NULL;
-	if (!p)
-		return 0;
-	u32 state = p->longest_state;
-	u64 time = steal - p->steal;
-	p->steal = steal;
-	if (!p->steal_known)
-		p->steal_known = 1; /* the first reading counts from boot: it says nothing about our spans */
-	else
-		p->debt += time;
-	time = p->debt < p->longest ? p->debt : p->longest;
-	if (time && state < N_STATES) {
-		p->debt -= time;
-		cell_of(p, state)->time -= time;
-		note_stolen_in(state, time);
-		p->cells[STOLEN].time += time;
-		p->cells[STOLEN].count++;
-		if (OPTION(record)) {
-			record_amount(number, state, -time, 0, p->since);
-			record_amount(number, STOLEN, time, 1, p->since);
-		}
-		if (record) {
-			add_to_cell(record, state, -time, 0);
-			add_to_cell(record, STOLEN, time, 1);
-			if (OPTION(why))
-				charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
-		}
-	}
-	if (last && p->debt) { /* the thread leaves the processor: none of its spans remain to take time out of */
-		count_loss(p, LOST_STEAL, p->debt);
-		p->debt = 0;
-	}
-	return 0;
-}
-
-INLINE void charge_stolen(struct processor *p, struct thread_record *record, struct rq *rq, bool last)
-{
-	if (!settings.has_steal || !rq || !FIELD_EXISTS(rq->prev_steal_time_rq))
-		return;
-	u64 steal = stolen_from(rq);
-	if (UNLIKELY((steal - p->steal) | p->debt))
-		take_stolen(record ? record->number : 0, steal, last);
-	p->longest = 0;
-}
-
-/* ---- how a handler begins and ends ---- */
 
 enum { NOT_NOW = 0xfffffffe, PREPARE_TRIES = 3 };
 
@@ -131,7 +74,8 @@ GLOBAL u64 prepare_event(u32 state)
 
 /*
  * Begins a handler: charges the span that ends now. Returns false if nothing is measured here, not yet, or no longer.
- * `state` is the running thread's, if the handler knows it and the thread must be identified first; 0: not known.
+ * `state` is the running thread's, if the handler knows it and the thread must be identified first; STATE_NONE: not known.
+ * `ended`: whether the state that is charged ends now, and so has occurred once more.
  */
 INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 *at, u32 kind, u32 state, u64 ended)
 {
@@ -150,14 +94,20 @@ INLINE bool begin_event(struct processor *p, struct thread_record **record, u64 
 	return true;
 }
 
-#define ENTER(p)   \
-	(p)->busy = 1; \
-	ORDER()
-#define LEAVE(p)         \
-	if (OPTION(publish)) \
-		publish();       \
-	ORDER();             \
-	(p)->busy = 0
+/* A handler is at work from here on: an interrupt that comes in between is only noted (deferred_interrupts.h). */
+INLINE void enter(struct processor *p)
+{
+	p->busy = 1;
+	ORDER();
+}
+
+INLINE void leave(struct processor *p)
+{
+	if (OPTION(publish))
+		publish();
+	ORDER();
+	p->busy = 0;
+}
 
 /*
  * What an event costs depends on what else runs: on the other threads of a core, on caches, on the clock rate. So some

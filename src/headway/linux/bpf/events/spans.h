@@ -51,6 +51,8 @@ INLINE void count_event(struct processor *p, u32 kind)
 		p->occurred[kind]++;
 }
 
+enum { STATE_GOES_ON, STATE_ENDS }; /* whether an occurrence of the state ends with the span */
+
 /*
  * Charges the span that ends now. `ended` is 1 if its state is over, 0 if the state is only interrupted. The part of the
  * span that headway's handlers took, their calibrated cost, goes to OVERHEAD.

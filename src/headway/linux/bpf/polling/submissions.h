@@ -34,15 +34,15 @@ INLINE int change_submitter(u32 from, u32 to)
 	struct thread_record *record = own_record();
 	if (!record || !(record->flags & THREAD_SUBMITS))
 		return 0;
-	ENTER(p);
+	enter(p);
 	u64 now = bpf_ktime_get_ns();
 	ORDER();
 	bool prepared = is_prepared(p, record->number, now);
 	if (prepared)
-		charge_until_now(p, record, now, 1, to == POLL_IO_URING ? AT_FAULT_END : AT_FAULT);
+		charge_until_now(p, record, now, STATE_ENDS, to == POLL_IO_URING ? AT_FAULT_END : AT_FAULT);
 	if (prepared || to == POLL_IO_URING)
 		p->state = to;
-	LEAVE(p);
+	leave(p);
 	return 0;
 }
 

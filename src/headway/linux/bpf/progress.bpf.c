@@ -29,21 +29,43 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* ---- which processor has something to do ---- */
+
+/* Returns this processor once its clock has started, otherwise NULL. */
+INLINE struct processor *started_processor(void)
+{
+	struct processor *p = this_processor();
+	return p && p->since ? p : NULL;
+}
+
+/* Whether this processor may run a measured thread whose time is divided, and no handler is at work. */
+INLINE bool is_dividing(struct processor *p)
+{
+	return p && !runs_no_measured_thread(p) && !p->busy && !is_let_be(p);
+}
+
+/* Returns this processor if a call that begins or ends on it is to be charged, otherwise NULL. Calls of others are counted. */
+INLINE struct processor *processor_at_call(void)
+{
+	struct processor *p = this_processor();
+	if (!p)
+		return NULL;
+	if (runs_no_measured_thread(p)) {
+		p->passed_calls++;
+		return NULL;
+	}
+	return is_let_be(p) ? NULL : p;
+}
+
 /* ---- system calls ---- */
 
 SEC("tp_btf/sys_enter")
 int handle_sys_enter(u64 *ctx)
 {
-	struct processor *p = this_processor();
+	struct processor *p = processor_at_call();
 	struct thread_record *record;
 	u64 now;
 	if (!p)
-		return 0;
-	if (runs_no_measured_thread(p)) {
-		p->passed_calls++;
-		return 0;
-	}
-	if (is_let_be(p))
 		return 0;
 	enter(p);
 	end_failed_fault(p);
@@ -91,16 +113,10 @@ int handle_sys_enter(u64 *ctx)
 SEC("tp_btf/sys_exit")
 int handle_sys_exit(u64 *ctx)
 {
-	struct processor *p = this_processor();
+	struct processor *p = processor_at_call();
 	struct thread_record *record;
 	u64 now;
 	if (!p)
-		return 0;
-	if (runs_no_measured_thread(p)) {
-		p->passed_calls++;
-		return 0;
-	}
-	if (is_let_be(p))
 		return 0;
 	enter(p);
 	end_failed_fault(p);
@@ -383,8 +399,8 @@ INLINE int end_wait(struct task_struct *task, bool new)
 SEC("tp_btf/sched_waking")
 int handle_sched_waking(u64 *ctx)
 {
-	struct processor *p = this_processor();
-	if (!(OPTION(why) || OPTION(record)) || !p || !p->since)
+	struct processor *p = started_processor();
+	if (!p || !(OPTION(why) || OPTION(record)))
 		return 0;
 	u32 number = thread_record_of((void *)ctx[0]);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
@@ -410,8 +426,8 @@ SEC("tp_btf/sched_migrate_task")
 int handle_sched_migrate_task(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct processor *p = this_processor();
-	if (!p || !p->since)
+	struct processor *p = started_processor();
+	if (!p)
 		return 0;
 	u32 number = thread_record_of(task);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
@@ -426,9 +442,9 @@ SEC("tp_btf/sched_process_fork")
 int handle_sched_process_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	struct processor *p = this_processor();
+	struct processor *p = started_processor();
 	u32 tid = 0, pid = 0;
-	if (!p || !p->since)
+	if (!p)
 		return 0;
 	if (measuring_is_over(bpf_ktime_get_ns()))
 		return 0;
@@ -469,9 +485,9 @@ SEC("tp_btf/sched_process_exec")
 int handle_sched_process_exec(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct processor *p = this_processor();
+	struct processor *p = started_processor();
 	u32 number, tid = 0, pid = 0;
-	if (!p || !p->since)
+	if (!p)
 		return 0;
 	if (measuring_is_over(bpf_ktime_get_ns()))
 		return 0;
@@ -510,8 +526,8 @@ int handle_task_rename(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	const char *comm = (void *)ctx[1];
-	struct processor *p = this_processor();
-	if (!p || !p->since)
+	struct processor *p = started_processor();
+	if (!p)
 		return 0;
 	u32 number = thread_record_of(task);
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
@@ -531,8 +547,8 @@ SEC("tp_btf/cgroup_attach_task")
 int handle_cgroup_attach_task(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[2];
-	struct processor *p = this_processor();
-	if (!p || !p->since || !settings.cgroup)
+	struct processor *p = started_processor();
+	if (!p || !settings.cgroup)
 		return 0;
 	if (!control.only && !measuring_is_over(bpf_ktime_get_ns()) && !thread_record_of(task) && in_cgroup(task))
 		open_running_thread(task, 0);
@@ -561,7 +577,7 @@ int handle_sched_process_exit(u64 *ctx)
 	struct processor *p = this_processor();
 	if (OPTION(publish) && control.observer && (u32)task->pid == control.observer)
 		publish_end(bpf_ktime_get_ns()); /* the reader ends, in whatever way, and the kernel detaches these programs */
-	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
+	if (!is_dividing(p))
 		return 0;
 	if (p->state == KERNEL_COREDUMP || is_user(p->state) || is_way_back(p->state))
 		enter_kernel(p, call_state(CALL_EXIT), AT_LEAVE);
@@ -575,7 +591,7 @@ INLINE int begin_fault(void)
 	struct processor *p = this_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
+	if (!is_dividing(p))
 		return 0;
 	enter(p);
 	bool again = is_fault(p->state); /* the one before failed, and the kernel tries again */
@@ -656,7 +672,7 @@ int handle_signal_deliver(u64 *ctx)
 {
 	struct processor *p = this_processor();
 	end_fault(KERNEL_FAULT);
-	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p) || p->depth)
+	if (!is_dividing(p) || p->depth)
 		return 0;
 	/* After a call no user code has run. */
 	if (is_user(p->state) && is_in_call(bpf_get_current_task_btf()) &&
@@ -676,7 +692,7 @@ int handle_reclaim_begin(u64 *ctx)
 	struct thread_record *record;
 	u64 now;
 	(void)ctx;
-	if (!p || runs_no_measured_thread(p) || p->busy || is_let_be(p))
+	if (!is_dividing(p))
 		return 0;
 	enter(p);
 	if (begin_event(p, &record, &now, AT_FAULT, STATE_NONE, STATE_GOES_ON) && record && !is_undivided(p))
@@ -741,10 +757,10 @@ int handle_submitted(u64 *ctx)
 
 INLINE int begin_interrupt(u32 state)
 {
-	struct processor *p = this_processor();
+	struct processor *p = started_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->since || (settings.threads_only && runs_no_measured_thread(p)))
+	if (!p || (settings.threads_only && runs_no_measured_thread(p)))
 		return 0;
 	if (UNLIKELY(p->busy))
 		return begin_deferred_interrupt(p, state);
@@ -763,10 +779,10 @@ INLINE int begin_interrupt(u32 state)
 
 INLINE int end_interrupt(u64 *ctx, u32 state)
 {
-	struct processor *p = this_processor();
+	struct processor *p = started_processor();
 	struct thread_record *record;
 	u64 now;
-	if (!p || !p->since || (settings.threads_only && runs_no_measured_thread(p)))
+	if (!p || (settings.threads_only && runs_no_measured_thread(p)))
 		return 0;
 	if (UNLIKELY(p->busy))
 		return end_deferred_interrupt(p, state);
@@ -957,10 +973,10 @@ int handle_sample(void *ctx)
 SEC("perf_event")
 int handle_code_sample(struct sample_context *ctx)
 {
-	struct processor *p = this_processor();
+	struct processor *p = started_processor();
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 since = 0;
-	if (!p || !p->since || !IS_USER_MODE(ctx) || p->task != (u64)task)
+	if (!p || !IS_USER_MODE(ctx) || p->task != (u64)task)
 		return 0;
 	u32 number = p->thread_record;
 	struct thread_record *record = number && number != THREAD_UNSEEN ? thread_record_at(number) : NULL;

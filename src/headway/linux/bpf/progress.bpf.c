@@ -199,6 +199,140 @@ INLINE void end_thread(struct processor *p, struct thread_record *record, u32 nu
 	close_thread_record(p, record, number, now);
 }
 
+/* A switch: what leaves the processor and what comes, and how. */
+struct context_switch {
+	struct task_struct *prev, *next;
+	struct cfs_rq *leaving, *arriving; /* the run queues of both; `arriving` only if time ready is divided */
+	struct rq *rq;        /* that of the processor */
+	u64 now;
+	u32 cpu;
+	u32 why; /* the state of `prev`, as the kernel has it */
+	bool preempted, dead;
+};
+
+/* The thread that leaves is in this state from now on. `doing`: what it did when it left. */
+INLINE void begin_absence(struct processor *p, struct thread_record *record, u32 doing, const struct context_switch *s)
+{
+	record->state = state_off_processor(doing, s->preempted, s->why);
+	if (settings.divide_ready && record->state == READY)
+		begin_ready(s->cpu, p, s->prev, s->leaving, stolen_from(s->rq), record, s->now);
+}
+
+/* Keeps what a thread was in, and the kernel's clocks of it. `resume`: the state that goes on when it comes back. */
+INLINE void keep_run(struct processor *p, struct thread_record *record, u32 resume, const struct context_switch *s)
+{
+	struct task_struct *prev = s->prev;
+	record->resume = resume;
+	record->depth = p->depth;
+	__builtin_memcpy(record->nested, p->nested, sizeof(record->nested));
+	record->since = s->now;
+	record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
+	if (FIELD_EXISTS(prev->sched_info.run_delay))
+		record->run_delay = prev->sched_info.run_delay;
+	if (FIELD_EXISTS(prev->seccomp.mode) && UNLIKELY(prev->seccomp.mode == SECCOMP_FILTER) && !control.filtered)
+		control.filtered = 1;
+}
+
+/* A measured thread leaves the processor. */
+INLINE void depart(void *ctx, struct processor *p, struct thread_record *record, u32 number, u32 resume,
+	const struct context_switch *s)
+{
+	struct task_struct *prev = s->prev;
+	keep_run(p, record, resume, s);
+	if (!s->dead)
+		begin_absence(
+			p, record, is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state, s);
+	if (OPTION(why))
+		note_wait_object(prev, record);
+	else if (OPTION(record))
+		note_futex(prev, record);
+	if (OPTION(stacks) && !s->dead)
+		store_switch_stacks(ctx, record);
+	ORDER();
+	record->cpu = 0; /* from here on, whoever wakes or dispatches the thread writes its record */
+	if (settings.publish)
+		publish_absence(number);
+	if (s->dead) {
+		count_interrupted(number, record->resume);
+		end_thread(p, record, number, prev, s->now);
+	}
+}
+
+/* A thread leaves a processor on which none are measured: it was ELSEWHERE, although its record is open. */
+INLINE void depart_from_unselected(struct processor *p, const struct context_switch *s)
+{
+	struct task_struct *prev = s->prev;
+	u32 number = thread_record_of(prev);
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (!record || record->cpu)
+		return;
+	save_if_due(record, number, s->now);
+	charge_off_processor(record, number, s->now);
+	record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
+	if (s->dead)
+		end_thread(p, record, number, prev, s->now);
+	else
+		begin_absence(p, record, record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, s);
+}
+
+/* The processor has no measured thread until it is known that one comes. */
+INLINE void vacate(struct processor *p, bool measured, const struct context_switch *s)
+{
+	struct task_struct *prev = s->prev, *next = s->next;
+	/* The first event, if there is one, identifies a thread without a record that may be measured. */
+	p->thread_record = next->pid && !measured && may_be_measured(next) ? THREAD_UNSEEN : 0;
+	p->depth = 0;
+	p->state = next->pid || settings.threads_only ? UNMEASURED : IDLE;
+	p->task = (u64)next;
+	if (s->rq && FIELD_EXISTS(prev->sched_info.last_arrival))
+		p->switched_clock = s->rq->clock;
+	if (OPTION(why)) {
+		keep_thread(s->now, 1);
+		p->running = next->pid;
+	}
+	p->switched = s->now;
+}
+
+/* A measured thread gets the processor. It goes on with the state in which it left one, interrupted states included. */
+INLINE void arrive(struct processor *p, struct thread_record *record, u32 number, const struct context_switch *s)
+{
+	save_if_due(record, number, s->now);
+	if (UNLIKELY(record->state != READY))
+		end_unseen_wait(number, p->switched_clock, s->now, ready_counted(s->next), queued_since(s->next));
+	charge_until_dispatch(s->cpu, s->arriving, record, number, s->now);
+	if (settings.some_cpus && !p->selected) {
+		record->state = ELSEWHERE;
+		p->thread_record = THREAD_UNSEEN;
+		return;
+	}
+	record->cpu = s->cpu + 1;
+	p->thread_record = number;
+	p->state = record->resume;
+	p->depth = record->depth;
+	__builtin_memcpy(p->nested, record->nested, sizeof(p->nested));
+	if (settings.undivided)
+		resume_at_level(p, record, s->next);
+}
+
+/*
+ * The thread that leaves is in the kernel, whatever its state says: it waits there. Sets the state to that of the fault or
+ * signal that was not seen to go on. Returns the state in which it goes on; 0: the present one.
+ */
+INLINE u32 correct_state(struct processor *p, struct task_struct *prev, bool preempted)
+{
+	/* A fault that waits for a disk is major. */
+	if (UNLIKELY(p->state == KERNEL_FAULT_MINOR) && !preempted && p->task == (u64)prev && BITFIELD(prev, in_iowait))
+		rename_fault(p, KERNEL_FAULT_MAJOR);
+	/* It waits in the kernel, and was seen to leave it, or was not seen to enter it. */
+	u32 resume = 0;
+	if (UNLIKELY(is_user(p->state)) && !preempted && p->task == (u64)prev) {
+		resume = state_around_call();
+		if (resume == KERNEL_SIGNAL)
+			p->state = KERNEL_SIGNAL;
+	}
+	return resume;
+}
+
 SEC("tp_btf/sched_switch")
 int handle_sched_switch(u64 *ctx)
 {
@@ -217,112 +351,32 @@ int handle_sched_switch(u64 *ctx)
 		return 0;
 	}
 	enter(p);
-	u32 number = p->thread_record;
-	/* A fault that waits for a disk is major. */
-	if (UNLIKELY(p->state == KERNEL_FAULT_MINOR) && !ctx[0] && p->task == (u64)prev && BITFIELD(prev, in_iowait))
-		rename_fault(p, KERNEL_FAULT_MAJOR);
-	/* It waits in the kernel, and was seen to leave it, or was not seen to enter it. */
-	u32 resume = 0;
-	if (UNLIKELY(is_user(p->state)) && !ctx[0] && p->task == (u64)prev) {
-		resume = state_around_call();
-		if (resume == KERNEL_SIGNAL)
-			p->state = KERNEL_SIGNAL;
-	}
+	u32 number = p->thread_record, resume = correct_state(p, prev, ctx[0]);
 	/* Where time is not divided a thread has run when it leaves; otherwise it goes on with its state when it comes back. */
 	if (!begin_event(p, &record, &now, AT_SWITCH, STATE_NONE, number == 0 || p->state == RUNNING))
 		goto out;
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
 	forget_pending(p);
-	struct cfs_rq *leaving = queue_of(prev), *arriving = NULL;
-	struct rq *rq = processor_queue_of(leaving); /* that of both threads */
-	update_stolen(ctx, p, record, rq, true);
+	struct context_switch s = {.prev = prev, .next = next, .leaving = queue_of(prev), .now = now, .cpu = cpu};
+	s.rq = processor_queue_of(s.leaving); /* that of both threads */
+	update_stolen(ctx, p, record, s.rq, true);
 	u32 coming = next->pid ? thread_record_of(next) : 0;
 	if (settings.divide_ready) {
-		arriving = queue_of(next);
-		switch_run_clock(cpu, stolen_from(rq), process_of(next, coming), now);
+		s.arriving = queue_of(next);
+		switch_run_clock(cpu, stolen_from(s.rq), process_of(next, coming), now);
 	}
-	bool preempted = ctx[0];
-	u32 why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
-	bool dead = !preempted && why & TASK_STATE_DEAD;
-	if (record) {
-		record->resume = resume ? resume : p->state;
-		record->depth = p->depth;
-		__builtin_memcpy(record->nested, p->nested, sizeof(record->nested));
-		record->since = now;
-		record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
-		if (FIELD_EXISTS(prev->sched_info.run_delay))
-			record->run_delay = prev->sched_info.run_delay;
-		if (FIELD_EXISTS(prev->seccomp.mode) && UNLIKELY(prev->seccomp.mode == SECCOMP_FILTER) && !control.filtered)
-			control.filtered = 1;
-		if (!dead) {
-			u32 doing = is_undivided(p) && p->state == RUNNING ? doing_by_registers(prev, record) : p->state;
-			record->state = state_off_processor(doing, preempted, why);
-			if (settings.divide_ready && record->state == READY)
-				begin_ready(cpu, p, prev, leaving, stolen_from(rq), record, now);
-		}
-		if (OPTION(why))
-			note_wait_object(prev, record);
-		else if (OPTION(record))
-			note_futex(prev, record);
-		if (OPTION(stacks) && !dead)
-			store_switch_stacks(ctx, record);
-		ORDER();
-		record->cpu = 0;
-		if (settings.publish)
-			publish_absence(number);
-		if (dead) {
-			count_interrupted(number, record->resume);
-			end_thread(p, record, number, prev, now);
-		}
-	} else if (settings.some_cpus && !p->selected && prev->pid) {
-		number = thread_record_of(prev);
-		record = number ? thread_record_at(number) : NULL;
-		if (record && !record->cpu) {
-			save_if_due(record, number, now);
-			charge_off_processor(record, number, now);
-			record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
-			if (dead)
-				end_thread(p, record, number, prev, now);
-			else
-				record->state = state_off_processor(
-					record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, preempted, why);
-			if (settings.divide_ready && !dead && record->state == READY)
-				begin_ready(cpu, p, prev, leaving, stolen_from(rq), record, now);
-		}
-	}
-	number = coming;
-	record = number ? thread_record_at(number) : NULL;
-	/* The first event, if there is one, identifies a thread without a record that may be measured. */
-	p->thread_record = next->pid && !record && may_be_measured(next) ? THREAD_UNSEEN : 0;
-	p->depth = 0;
-	p->state = next->pid || settings.threads_only ? UNMEASURED : IDLE;
-	p->task = (u64)next;
-	if (rq && FIELD_EXISTS(prev->sched_info.last_arrival))
-		p->switched_clock = rq->clock;
-	if (OPTION(why)) {
-		keep_thread(now, 1);
-		p->running = next->pid;
-	}
-	p->switched = now;
-	if (record) {
-		save_if_due(record, number, now);
-		if (UNLIKELY(record->state != READY))
-			end_unseen_wait(number, p->switched_clock, now, ready_counted(next), queued_since(next));
-		charge_until_dispatch(cpu, arriving, record, number, now);
-		if (settings.some_cpus && !p->selected) {
-			record->state = ELSEWHERE;
-			p->thread_record = THREAD_UNSEEN;
-		} else {
-			record->cpu = cpu + 1;
-			p->thread_record = number;
-			p->state = record->resume;
-			p->depth = record->depth;
-			__builtin_memcpy(p->nested, record->nested, sizeof(p->nested));
-			if (settings.undivided)
-				resume_at_level(p, record, next);
-		}
-	}
+	s.preempted = ctx[0];
+	s.why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
+	s.dead = !s.preempted && s.why & TASK_STATE_DEAD;
+	if (record)
+		depart(ctx, p, record, number, resume ? resume : p->state, &s);
+	else if (settings.some_cpus && !p->selected && prev->pid)
+		depart_from_unselected(p, &s);
+	record = coming ? thread_record_at(coming) : NULL;
+	vacate(p, record, &s);
+	if (record)
+		arrive(p, record, coming, &s);
 	if (is_timed(now, ONE_SWITCH_IN))
 		time_handler(p, TIMED_SWITCH, now);
 out:

@@ -13,8 +13,8 @@ in the last step below ``headway/``.
    event of this processor goes to the state that ends, in the cells of the processor and in those of the thread that
    leaves. What the event itself cost goes to the state ``overhead``. If a snapshot has become due on this processor,
    ``cross_snapshot`` (``bpf/reading/snapshots.h``) copies the processor and the thread that leaves first.
-3. ``bpf/events/handler.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the longest
-   span to ``stolen``.
+3. ``bpf/scheduler/stolen.h``, ``charge_stolen``: time that the hypervisor took since the last look moves from the
+   longest span to ``stolen``.
 4. ``bpf/scheduler/off_processor.h``, ``state_off_processor``: the state of the thread that leaves is ``ready`` if it
    was preempted or is still runnable, ``stopped`` if it was stopped or is traced, else a wait. ``sched_wakeup`` ends
    the wait later (``end_wait``: from then on the thread is ``ready``).

@@ -166,6 +166,8 @@ def build(rows: Rows, wakeups: Wakeups, end: End) -> WaitGraph:
     born_asleep = rows.activity[starts] == Activity.WAITS
     source = np.where(pauses.waits, wakeups.source[pauses.begin], OUTSIDE)
     woken, created = np.flatnonzero(source >= 0), np.flatnonzero(creator >= 0)
+    # Steps are made in five groups: births, pauses, wake-ups, creations, ends. Every column has them in this order
+    # until all columns are sorted by thread and time.
     sizes = [len(starts), len(source), len(woken), len(created), len(ends)]
     off = len(starts) + len(source)
 
@@ -184,6 +186,7 @@ def build(rows: Rows, wakeups: Wakeups, end: End) -> WaitGraph:
         Step.WAKE,
     ).astype(np.int8)
     kind[-len(ends) :] = Step.END
+    # At one moment a thread begins first, then pauses, then wakes others, and ends last.
     order = np.lexsort((np.repeat([0, 1, 2, 2, 3], sizes), within, row))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -208,6 +211,8 @@ def build(rows: Rows, wakeups: Wakeups, end: End) -> WaitGraph:
     # Time ready that no measured thread explains is no competition: something else had the processor, or a quota was
     # used up.
     alone = (kind == Step.PREEMPT) & (contended == 0)
+    # Where neighbours had most of that time, the thread keeps its processor and they have it (GIVE). Otherwise the
+    # thread stays away from all processors for as long (SLEEP).
     gives = alone & needs & (2 * by_others > early + late)
     delay = (kind == Step.PREEMPT) & (alone | ~needs) & ~gives
     kind[gives], kind[delay], outside[delay] = Step.GIVE, Step.SLEEP, Waits.AFTER

@@ -148,7 +148,7 @@ def identity(cpu: int, root: Path = Path("/")) -> Identity:
         midr = int(register.read_bytes()[:64], 16)
         return Identity(implementer=midr >> 24 & 0xFF, part=midr >> 4 & 0xFFF)
     except (OSError, ValueError):
-        pass
+        pass  # x86, or a kernel that does not show the register
     try:
         text = (root / "proc/cpuinfo").read_bytes()[: 1 << 20].decode("ascii", "replace")
     except OSError:
@@ -332,12 +332,13 @@ def plan(
         for name, several in found.fields.items():
             ready = [replace(e, exclude_kernel=True, exclude_hv=True) if user_only else e for e in several]
             ready = [replace(e, alternatives=tuple(_like(e, other) for other in e.alternatives)) for e in ready]
+            # A sum without one of its parts would be another figure, so one event that fails makes it unavailable.
             failed = next((error for e in ready if (error := opens(e, user_only))), 0)
             if failed:
                 reasons[name] = why_not(ready[0], failed, cpu=None if user_only else 0)
             else:
                 fields[name] = tuple(place(e) for e in ready)
-        if not fields and found.fields:
+        if not fields and found.fields:  # what all of them lack is said once
             first = next(iter(found.fields))
             reasons = {name: text for name, text in reasons.items() if name not in FIELDS or name == first}
             reasons["counters"] = reasons.pop(first)

@@ -3,9 +3,9 @@
  * The numbers of the states, and the layout of the memory that the eBPF programs and the reader in user space both map.
  * states.py gives the states' names.
  *
- * This header is the only definition: the programs include it, Cython modules take it by `cdef extern`, and
- * list_layout.py makes the module _layout of it, which Python uses (layout.py). Therefore every enumeration and structure
- * has a name.
+ * This header is the only definition: the programs include it, and list_layout.py makes of it the module _layout, which
+ * Python uses (layout.py), and bpf_layout.pxd, from which Cython modules take it. Therefore every enumeration and
+ * structure has a name.
  */
 #ifndef HEADWAY_LAYOUT_H
 #define HEADWAY_LAYOUT_H

@@ -167,6 +167,21 @@ def test_a_pool_without_work_rests() -> None:
     assert (only.why, only.threads, only.idle) == (Why.OWN_CODE, (1,), 8)
 
 
+def test_the_last_waits_of_a_pool_that_its_threads_end_are_no_lock() -> None:
+    about = object_("heap 0x10", 0.99), waker("pool", 2, 0.99)
+    pool = [thread(tid, 1, "pool", *about, user=0.01) for tid in range(2, 10)]
+    pool = [replace(one, span=SECOND, states={**one.states, "wait.futex": Cell(SECOND * 99 // 100, 2)}) for one in pool]
+    (only,) = verdict(ledger(thread(1, 1, "main", user=1.0), *pool))
+    assert (only.why, only.threads) == (Why.OWN_CODE, (1,))
+
+
+@pytest.mark.parametrize("state", ["wait.gil", "wait.net"])
+def test_no_interrupt_is_said_to_have_done_what_a_thread_does(state: str) -> None:
+    by = Cause(state, Behind.WAKER, "irq.timer", SECOND // 2, 9)
+    found = first(thread(1, 1, "a", by, user=0.5, **{state.replace(".", "__"): 0.5}))
+    assert "irq" not in found.text
+
+
 def test_without_causes_a_thread_that_has_its_work_elsewhere_waits_for_a_lock() -> None:
     found = first(thread(wait__futex=0.8, wait__sleep=0.18, user=0.02))
     assert (found.why, found.option) == (Why.LOCK, "--why wait")

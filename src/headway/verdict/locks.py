@@ -9,7 +9,8 @@ A futex is behind a mutex and behind the queue of a pool of threads, and its sta
 - it works for much of its time between these waits;
 - the threads of a process do by turns what one of them could do alone.
 
-A thread waits for another one's end (pthread_join) no more often than there are threads, which is no sign.
+A thread waits for another one's end (pthread_join) no more often than there are threads, and the threads of a pool end
+each other's last waits. So all but a name and a holder need more waits than that.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def locked(every: Sequence[Doing], window: int) -> Set[_Key]:
     waiting = [one for one in every if one.futex >= _NOTABLE * one.thread.span]
     often = [one for one in waiting if one.futexes > number[one.thread.pid]]
     waiters = _waiters(waiting)
-    found = {one.thread.key for one in waiting if _is_lock(one.thread, waiters)}
+    found = {one.thread.key for one in waiting if _had(one.thread) or _named(one.thread)}
+    found |= {one.thread.key for one in often if _each_other(one.thread, waiters)}
     found |= {one.thread.key for one in often if one.rests >= one.futexes or one.active >= _MUCH * one.thread.span}
     return found | set(_by_turns(often, window))
 
@@ -63,11 +65,6 @@ def _object(thread: Thread) -> _Object | None:
     about = [c for c in thread.causes if c.state == "wait.futex" and c.behind is Behind.OBJECT]
     most = max(about, key=lambda cause: (cause.time, cause.name), default=None)
     return None if most is None else _Object(most.name, most.time)
-
-
-def _is_lock(thread: Thread, waiters: Mapping[tuple[int, str], Set[int]]) -> bool:
-    """Return whether what was recorded of a thread's waits shows that they are for locks."""
-    return _had(thread) or _named(thread) or _each_other(thread, waiters)
 
 
 def _had(thread: Thread) -> bool:

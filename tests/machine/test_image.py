@@ -12,9 +12,9 @@ from tests.machine.elves import FUNCTION, NO_TYPE, OBJECT, RAM, Elf
 from tests.machine.sentences import given_or_sentence
 
 from headway.errors import HeadwayError
-from headway.machine import image as machine_image
 from headway.machine.config import Config, MemoryConfig
 from headway.machine.image import MachineImage
+from headway.riscv import program as riscv_program
 
 CONFIG = Config(memory=MemoryConfig(ram="64KiB", tcm="1KiB"))
 SYMBOLS = {
@@ -169,7 +169,7 @@ def test_a_pipe_that_nobody_writes_to_holds_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [1000, pytest.param(1 << 20, marks=[pytest.mark.end_to_end, pytest.mark.exhaustive])])
 def test_so_many_symbols_are_read_and_more_are_refused(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if most != 1 << 20:
-        monkeypatch.setattr(machine_image, "_MAX_SYMBOLS", most)
+        monkeypatch.setattr(riscv_program, "_MAX_SYMBOLS", most)
     data = bytearray(Elf(symbols={"f": (RAM, 4, FUNCTION)}).build())
     table = struct.pack("<IIIBBH", 1, RAM, 4, FUNCTION, 0, 1)
     for count, read in ((most, True), (most + 1, False)):

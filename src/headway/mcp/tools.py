@@ -381,7 +381,7 @@ def _what_if(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     from headway.replay.candidates import rank
     from headway.replay.changes import parse_changes
     from headway.replay.functions import read_shares
-    from headway.replay.predict import model_of
+    from headway.replay.predict import check_error, model_of
     from headway.replay.rows import load
     from headway.views.what_if import document_of_predictions
 
@@ -407,6 +407,7 @@ def _what_if(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
         damaged = [f"{name} is left out: {why}" for name, why in recording.damaged.items()]
         command = recording.document.command is not None
     model = model_of(rows, command=command, tid=given["tid"], functions=functions)
+    check_error(model, "record it again with fewer others running")
     found = [model.predict(changes)] if changes else [one for _, one in rank(model, in_time)]
     known = document_of_predictions((), model, given["file"])
     unit = rows.time_unit

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from headway.errors import HeadwayError
+
 from ._schedule import Replay
 from .changes import Change
 from .effects import Effect, apply, as_recorded
@@ -26,12 +28,14 @@ from .path import find_end
 from .rows import Rows
 from .wakeups import find_wakeups
 
-__all__ = ["Assumption", "Model", "Prediction", "model_of"]
+__all__ = ["Assumption", "Model", "Prediction", "check_error", "model_of"]
 
 SLICE = 3_000_000
 """A time slice, ns: for so long a thread keeps its processor while another one wants it (CFS and EEVDF, 2 to 4 ms)."""
 MAX_ERROR = 0.05
 """With a larger error of the unchanged replay a warning is due."""
+WORST_ERROR = 0.10
+"""With a larger one there is no prediction unless it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,17 @@ def model_of(rows: Rows, *, command: bool, tid: int | None, functions: FunctionS
     """
     graph = build(rows, find_wakeups(rows), find_end(rows, command=command, tid=tid))
     return Model(graph, functions, whole=not command and tid is None)
+
+
+def check_error(model: Model, remedy: str) -> None:
+    """Raise HeadwayError if the unchanged replay is so far off that predictions are worth little."""
+    if abs(model.error) > WORST_ERROR:
+        off = f"{abs(model.error):.0%} {'longer' if model.error > 0 else 'less'} than it took"
+        raise HeadwayError(
+            f"there is no prediction: replayed without a change, this run takes {off}, so the recording lacks "
+            "something that decided when threads ran",
+            remedy,
+        )
 
 
 GENERAL: Sequence[str] = (

@@ -17,6 +17,7 @@ __all__ = ["COLUMNS", "document_of_predictions", "prediction_rows", "write_predi
 SCHEMA = "headway.what-if/1"
 COLUMNS = ("change", "low", "high", "least_gain", "most_gain")
 _WIDTH = 80
+_NOT_MODELLED = "not modelled: new waits, other work beside, caches, and rates of processors that change with load"
 
 
 def _changes(one: Prediction) -> str:
@@ -79,8 +80,10 @@ def _notes(model: Model) -> list[str]:
     return found
 
 
-def write_predictions(stream: TextIO, found: Sequence[Prediction], model: Model, *, ranked: bool) -> None:
-    """Write the table. ``ranked``: the changes were chosen by headway."""
+def write_predictions(
+    stream: TextIO, found: Sequence[Prediction], model: Model, *, ranked: bool, verbose: bool
+) -> None:
+    """Write the table. ``ranked``: the changes were chosen by headway; ``verbose``: list all assumptions."""
     rows = model.graph.rows
     unit = rows.time_unit
     thread = rows.threads[model.graph.end.thread]
@@ -102,8 +105,11 @@ def write_predictions(stream: TextIO, found: Sequence[Prediction], model: Model,
     first = "what is worth it" if ranked else "what if"
     write_rows(stream, (first, "it would take", "gain"), table, "table", width=_WIDTH)
     lines = [*GENERAL, *dict.fromkeys(text for one in found for text in one.assumptions)]
-    stream.write("\nthe ranges rest on this\n")
-    _list(stream, lines)
+    if verbose:
+        stream.write("\nthe ranges rest on this\n")
+        _list(stream, lines)
+    else:
+        stream.write("\n" + "\n".join(wrap(f"{_NOT_MODELLED} (-v: all {len(lines)} assumptions)", _WIDTH)) + "\n")
     notes = [*_notes(model)]
     for one in found:
         notes += [f"{_changes(one)}: {note}" if len(found) > 1 else note for note in one.notes]

@@ -39,6 +39,7 @@ COMMANDS = group.list_commands(click.Context(group))
 EXAMPLES = ROOT / "examples"
 BASE = {
     "stat": ["-v", "--", "true"],
+    "why": ["-d", "1", "--", "true"],
     "top": ["--plain", "--source", "proc", "-d", "0.2", "--", "sleep", "0.1"],
     "cpu": ["-d", "0.2"],
     "advise": ["--source", "proc", "--", "sleep", "0.1"],

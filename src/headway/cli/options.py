@@ -90,6 +90,11 @@ _TARGETS = (
     click.option("-a", "--all", "everything", is_flag=True, help="Measure every thread of the machine."),
     click.option("--name", metavar="NAME", help="Measure threads of this name; NAME* matches a prefix."),
     click.option("--cgroup", metavar="DIR", help="Measure threads in this cgroup (v2) and below it."),
+    click.option("--unit", metavar="NAME", help="Measure the systemd unit of this name, as in nginx or cron.service."),
+    click.option(
+        "--container", metavar="NAME", help="Measure the container of this name or id; of its id a part will do."
+    ),
+    click.option("--pod", metavar="UID", help="Measure the pod of Kubernetes with this UID."),
 )
 """Which threads to measure, where it is not a command."""
 _DETAIL = (
@@ -216,6 +221,9 @@ class TargetOptions:
     everything: bool = False
     name: str | None = None
     cgroup: str | None = None
+    unit: str | None = None
+    container: str | None = None
+    pod: str | None = None
     cpus: tuple[int, ...] | None = None
     no_follow: bool = False
     source: str | None = None
@@ -387,9 +395,12 @@ class TargetOptions:
             raise click.UsageError("--python-tasks is for a command that headway starts: give one after --")
         if self.only and not self.pids:
             raise click.UsageError("--only is about processes that are named: give -p PID")
-        some = bool(self.pids or self.tids or name or self.cgroup)
+        group = self._group()
+        some = bool(self.pids or self.tids or name or group)
         if command and some:
-            raise click.UsageError("give a command or threads to measure (-p, -t, --name, --cgroup), not both")
+            raise click.UsageError(
+                "give a command or threads to measure (-p, -t, --name, --cgroup, --unit, --container, --pod), not both"
+            )
         if not (some or self.everything or command or self.cpus is not None):
             raise click.UsageError(
                 "say what to measure: a command after --, or -p PID, -t TID, --name NAME, -a (--help)"
@@ -398,12 +409,33 @@ class TargetOptions:
             pids=self.pids,
             tids=self.tids,
             name=name,
-            cgroup=self.cgroup,
+            cgroup=group,
             everything=self.everything or not (some or command),
             cpus=self.cpus,
             follow=not self.no_follow,
             descendants=bool(self.pids) and not self.only,
         )
+
+    def _group(self) -> str | None:
+        """Return the directory of the control group to measure; None: none was named."""
+        wanted = {"cgroup": self.cgroup, "unit": self.unit, "container": self.container, "pod": self.pod}
+        given = {kind: name for kind, name in wanted.items() if name is not None}
+        if len(given) > 1:
+            raise click.UsageError(
+                f"one control group can be measured: give one of {', '.join(f'--{k}' for k in given)}"
+            )
+        for kind, name in given.items():
+            if kind == "cgroup":
+                return name
+            from headway.linux.procfs import named_groups
+
+            find = {
+                "unit": named_groups.unit_group,
+                "container": named_groups.container_group,
+                "pod": named_groups.pod_group,
+            }
+            return find[kind](name)
+        return None
 
     def others_in_words(self) -> str:
         """Return which processes are measured because those of -p have started them; empty: there are none."""

@@ -19,6 +19,7 @@ __all__ = ["group", "main"]
 
 _COMMANDS = {
     "stat": "every thread's progress, and where the rest of its time went",
+    "why": "where the time of a program that runs goes, and why, in short",
     "top": "the same as a live screen, and through the time of a recording",
     "cpu": "how busy every processor is and with what, and how fast it runs",
     "record": "every transition of every thread, on disk",

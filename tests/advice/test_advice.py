@@ -260,6 +260,9 @@ def test_a_lock_or_a_file_behind_the_time_is_named() -> None:
     advice = only(replace(thread(user=0.2, wait__futex=0.6), causes=(lock, waker)))
     assert "for a lock, 100% of it on mutex 0x7f01" in advice.text
     assert "50% of it until worker (4720) woke it" in advice.text
+    had = Cause("wait.futex", Behind.HOLDER, "renewer", round(0.45 * SECOND), 10, 4721)
+    advice = only(replace(thread(user=0.2, wait__futex=0.6), causes=(lock, waker, had)))
+    assert "75% of it in waits that began while renewer (4721) had it" in advice.text
     file = Cause("poll.read.pipe", Behind.OBJECT, "pipe:[42]", round(0.1 * SECOND), 10)
     found = {"poll.read.pipe": Cell(round(0.4 * SECOND), 7), "user": Cell(round(0.6 * SECOND), 7)}
     advice = only(replace(thread(user=0.6), states=found, causes=(file,)))

@@ -429,15 +429,18 @@ def _wait_pattern(thread: Thread, reason: str, *, causes: bool) -> Pattern:
 
 
 def _waited(thread: Thread, state: str) -> str:
-    """Return a clause that says what was waited for and who ended the wait, as far as it was recorded."""
+    """Return a clause that says what was waited for and who had it, or ended the wait, as far as it was recorded."""
     text = _behind(thread, state)
-    woken = [c for c in thread.causes if c.state == state and c.behind is Behind.WAKER and c.tid != thread.tid]
+    about = [c for c in thread.causes if c.state == state and c.tid != thread.tid]
+    had = [c for c in about if c.behind is Behind.HOLDER]
+    woken = [c for c in about if c.behind is Behind.WAKER]
     time = thread.states[state].time
-    if not woken or not time:
+    if not time or not (had or woken):
         return text
-    cause = max(woken, key=lambda c: (c.time, c.name))
-    number = "" if cause.tid is None else f" ({cause.tid})"
-    return f"{text}, {share_of(cause, time)} of it until {cause.name[:LONGEST]}{number} woke it"
+    cause = max(had or woken, key=lambda c: (c.time, c.name))
+    who = cause.name[:LONGEST] + ("" if cause.tid is None else f" ({cause.tid})")
+    what = f"in waits that began while {who} had it" if had else f"until {who} woke it"
+    return f"{text}, {share_of(cause, time)} of it {what}"
 
 
 def _living(ledger: Ledger) -> frozenset[int]:

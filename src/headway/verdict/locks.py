@@ -15,18 +15,17 @@ each other's last waits. So all but a name and a holder need more waits than tha
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from headway.dataclass import dataclass
 from headway.model import Behind, Thread
+from headway.model.locks import had_by_another, names_a_lock
 
 from .work import Doing
 
 __all__ = ["locked"]
 
-_NAMED = re.compile(r"lock|mutex|mtx", re.IGNORECASE)
 _MUCH = 0.30
 """A thread that is active for this share of its time does not rest."""
 _NOTABLE = 0.10
@@ -47,7 +46,7 @@ def locked(every: Sequence[Doing], window: int) -> Set[_Key]:
     waiting = [one for one in every if one.futex >= _NOTABLE * one.thread.span]
     often = [one for one in waiting if one.futexes > number[one.thread.pid]]
     waiters = _waiters(waiting)
-    found = {one.thread.key for one in waiting if _had(one.thread) or _named(one.thread)}
+    found = {one.thread.key for one in waiting if had_by_another(one.thread) or _named(one.thread)}
     found |= {one.thread.key for one in often if _each_other(one.thread, waiters)}
     found |= {one.thread.key for one in often if one.rests >= one.futexes or one.active >= _MUCH * one.thread.span}
     return found | set(_by_turns(often, window))
@@ -67,16 +66,9 @@ def _object(thread: Thread) -> _Object | None:
     return None if most is None else _Object(most.name, most.time)
 
 
-def _had(thread: Thread) -> bool:
-    """Return whether another thread had what this one waited for, most of that time."""
-    had = sum(c.time for c in thread.causes if c.state == "wait.futex" and c.behind is Behind.HOLDER)
-    waited = thread.states.get("wait.futex")
-    return waited is not None and 2 * had > waited.time
-
-
 def _named(thread: Thread) -> bool:
     about = _object(thread)
-    return about is not None and _NAMED.search(about.name.rpartition(": ")[2]) is not None
+    return about is not None and names_a_lock(about.name)
 
 
 def _waiters(waiting: Sequence[Doing]) -> Mapping[tuple[int, str], Set[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp import types
@@ -17,7 +17,7 @@ from headway.text import json_text
 
 from .arguments import schema_of
 from .readable import ReadableFiles
-from .tools import TOOLS, ask
+from .tools import TOOLS, Tool, ask
 
 __all__ = ["serve", "server_of"]
 
@@ -29,8 +29,8 @@ _INSTRUCTIONS = (
 )
 
 
-def server_of(files: ReadableFiles) -> Server[Any]:
-    """Return a server that answers questions about these files."""
+def server_of(files: ReadableFiles, tools: Mapping[str, Tool] = TOOLS) -> Server[Any]:
+    """Return a server that answers these questions about these files."""
     one_at_a_time = asyncio.Lock()  # an answer may take all the memory that DuckDB may have
 
     async def list_tools(
@@ -43,10 +43,13 @@ def server_of(files: ReadableFiles) -> Server[Any]:
                     description=tool.what,
                     input_schema=schema_of(tool.arguments),
                     annotations=types.ToolAnnotations(
-                        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+                        read_only_hint=tool.reads,
+                        destructive_hint=not tool.reads,
+                        idempotent_hint=tool.reads,
+                        open_world_hint=False,
                     ),
                 )
-                for tool in TOOLS.values()
+                for tool in tools.values()
             ]
         )
 
@@ -55,7 +58,7 @@ def server_of(files: ReadableFiles) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             async with one_at_a_time:
-                found = await _wanted(ask, params.name, params.arguments, files)
+                found = await _wanted(ask, params.name, params.arguments, files, tools)
         except HeadwayError as error:
             return _said(str(error), is_error=True)
         text = json_text(found, separators=(",", ":"), allow_nan=False)
@@ -81,11 +84,11 @@ def _said(text: str, *, is_error: bool) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
-def serve(files: ReadableFiles) -> None:
-    """Answer until standard input ends."""
+def serve(files: ReadableFiles, tools: Mapping[str, Tool] = TOOLS) -> None:
+    """Answer these questions until standard input ends."""
 
     async def run() -> None:
-        server = server_of(files)
+        server = server_of(files, tools)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 

@@ -1,6 +1,4 @@
-"""The questions that a client may ask: their names, their arguments, and what they answer. None of them changes
-anything.
-"""
+"""The questions that a client may ask: their names, arguments and answers. Those here change nothing."""
 
 from __future__ import annotations
 
@@ -45,15 +43,18 @@ class Tool:
     """What it answers, for the client."""
     arguments: Mapping[str, Argument]
     answer: Callable[[ReadableFiles, Mapping[str, Any]], dict[str, Any]]
+    reads: bool = True
+    """Whether it only reads."""
     shorter: str = "ask with a smaller limit"
     """What makes an answer shorter."""
 
 
-def ask(name: str, given: object, files: ReadableFiles) -> dict[str, Any]:
-    """Return the answer to a question, as plain dicts and lists. Raises HeadwayError."""
-    if name not in TOOLS:
-        raise HeadwayError(f"there is no question {name[:60]!a}: ask one of {', '.join(TOOLS)}")
-    tool = TOOLS[name]
+def ask(name: str, given: object, files: ReadableFiles, tools: Mapping[str, Tool] | None = None) -> dict[str, Any]:
+    """Return the answer to a question, as plain dicts and lists; ``tools``: None for `TOOLS`. Raises HeadwayError."""
+    known = TOOLS if tools is None else tools
+    if name not in known:
+        raise HeadwayError(f"there is no question {name[:60]!a}: ask one of {', '.join(known)}")
+    tool = known[name]
     answer = tool.answer(files, checked(tool.arguments, given))
     size = tokens(written(answer))
     if size > LARGEST_ANSWER:
@@ -476,7 +477,7 @@ TOOLS: Mapping[str, Tool] = {
                 "states": Whole("The number of states, and of causes, of each group.", 1, 100, 8),
             },
             _stat,
-            "ask with a smaller limit, or for fewer states",
+            shorter="ask with a smaller limit, or for fewer states",
         ),
         Tool(
             "advise",
@@ -521,7 +522,7 @@ TOOLS: Mapping[str, Tool] = {
                 "offset": _OFFSET,
             },
             _query,
-            "ask for fewer columns, or with a smaller limit",
+            shorter="ask for fewer columns, or with a smaller limit",
         ),
         Tool(
             "diff",

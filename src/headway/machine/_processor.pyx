@@ -191,10 +191,10 @@ cdef class MachineProcessor:
     cdef Machine* m
     cdef object config
     cdef bytes image
+    # Called with (what, address, value) for what is attached; returns the value loaded, or None where nothing is there.
     cdef object devices
-    # ^ Called with (what, address, value) for what is attached; returns the value loaded, or None where nothing is there.
+    # What it raised.
     cdef object problem
-    # ^ What it raised.
 
     def __cinit__(self):
         self.m = <Machine*>zeros(1, sizeof(Machine))

@@ -33,12 +33,12 @@ ctypedef struct NoTrace:
 ctypedef struct CycleTrace:
     uint8_t nothing
 
+# A trace without cycles, or of E-Trace.
 ctypedef struct OtherTrace:
-    # ^ A trace without cycles, or of E-Trace.
     uint8_t nothing
 
+# The kind of a hart's trace. Only the type counts: the compiler makes a loop for each.
 ctypedef fused Trace:
-    # ^ The kind of a hart's trace. Only the type counts: the compiler makes a loop for each.
     NoTrace
     CycleTrace
     OtherTrace

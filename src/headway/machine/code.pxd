@@ -15,8 +15,8 @@ from .trace cimport compare_code
 
 cdef enum:
     PAGE = 4096
+    # The largest number of pages of decoded code at one time; each takes 32 KiB.
     MAX_PAGES = 4096
-    # ^ The largest number of pages of decoded code at one time; each takes 32 KiB.
     NO_PAGE = 0x7FFFFFFF
 
 

@@ -19,12 +19,12 @@ from .structures cimport Core, Decoded, Hart, Machine
 from .turns cimport new_turn, next_turn, resume
 
 cdef enum:
+    # Attention: a debugger asks something of the hart.
     DEBUGGED = 64
-    # ^ Attention: a debugger asks something of the hart.
     HOLD_ASKED = 1
     HOLD_NOW = 2
+    # Why the machine stops: a debugger asked for it.
     STOP_DEBUG = 5
-    # ^ Why the machine stops: a debugger asked for it.
     FOR_BREAKPOINT = 1
     FOR_STEP = 2
     FOR_WATCH = 3

@@ -14,8 +14,8 @@ cdef enum:
     BUS_PART = DIVIDED
     PARTS = 4
     WHOLE_BUS = 16
+    # Where the parts are in a thread's block.
     IN_BLOCK = 112
-    # ^ Where the parts are in a thread's block.
 
 
 cdef inline bint is_part(Machine* m, int which, uint32_t value) noexcept nogil:

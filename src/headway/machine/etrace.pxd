@@ -46,12 +46,12 @@ cdef enum:
     LONGEST_PACKET = 40
     LOST = 2
     ENDED_REPORTED = 1
+    # As many null packets in a row can be within a packet; one more makes a synchronisation sequence.
     NULLS = 32
-    # ^ As many null packets in a row can be within a packet; one more makes a synchronisation sequence.
+    # In as many periods there is one such sequence.
     NULLS_EVERY = 4
-    # ^ In as many periods there is one such sequence.
+    # Instructions between two synchronisation packets, however few bytes they take.
     MOST_RETIRED = 1 << 16
-    # ^ Instructions between two synchronisation packets, however few bytes they take.
 
 ctypedef struct Payload:
     uint64_t words[5]

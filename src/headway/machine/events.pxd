@@ -17,11 +17,11 @@ from .trace cimport SOURCES, TRACED, TRACE_IN_STATE, send_window, tell_trigger
 # Bits of a block's control register.
 cdef enum:  # Control
     BLOCK_ON = 1
+    # Bits 1 to 3: the states of the sequencer in which the block looks.
     BLOCK_STATES = 1
-    # ^ Bits 1 to 3: the states of the sequencer in which the block looks.
     BLOCK_LOADS = 0x10
+    # If neither BLOCK_LOADS nor BLOCK_STORES is set, the block looks at instruction addresses.
     BLOCK_STORES = 0x20
-    # ^ If neither BLOCK_LOADS nor BLOCK_STORES is set, the block looks at instruction addresses.
     BLOCK_RANGE = 0x40
     BLOCK_SECOND = 0x80
     BLOCK_DATA = 0x100
@@ -52,8 +52,8 @@ cdef enum:  # Resource
     BUFFER_READ = 61
     BUFFER_STATUS = 62
     RESOURCES = 63
+    # From here on: the words of the trace buffer.
     BUFFER_DATA = 0x1000000
-    # ^ From here on: the words of the trace buffer.
 
 
 cdef inline void look_at_unit(Core* c) noexcept nogil:

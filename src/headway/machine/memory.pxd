@@ -19,8 +19,8 @@ cdef enum:  # Kind
     WRITE_WORD = 3
 
 cdef enum:  # Attention
+    # Its instruction has waited for memory.
     WAITED = 256
-    # ^ Its instruction has waited for memory.
 
 
 cdef inline int32_t place_of(Cache* cache, uint32_t line) noexcept nogil:

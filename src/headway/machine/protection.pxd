@@ -12,8 +12,8 @@ cdef enum:  # Permission
     LOCKED = 0x80
 
 cdef enum:  # Attention
+    # A PMP entry is in force.
     GUARDED = 512
-    # ^ A PMP entry is in force.
 
 
 cdef inline uint32_t configuration(Hart* h, int entry) noexcept nogil:

@@ -11,39 +11,39 @@ from libc.stdlib cimport realloc
 from .structures cimport Hart, Machine, Signal
 
 cdef enum:  # Kind; headway.rtl.cosimulation repeats them in driver.cc
+    # ``value`` cycles in which nothing is executed, for the reason ``more``.
     GAP = 0
-    # ^ ``value`` cycles in which nothing is executed, for the reason ``more``.
+    # ``value``: instructions retired; ``more``: state.
     SETTLED = 1
-    # ^ ``value``: instructions retired; ``more``: state.
+    # ``value``: state.
     TOLD_TRAP = 2
-    # ^ ``value``: state.
+    # MRET. ``value``: privilege; ``more``: range.
     TOLD_RETURN = 3
-    # ^ MRET. ``value``: privilege; ``more``: range.
+    # ``more``: register.
     TOLD_WRITE = 4
-    # ^ ``more``: register.
     TOLD_RANGE = 5
+    # ``value``: whether it is ready; ``more``: state of the status register.
     TOLD_CHECK = 6
-    # ^ ``value``: whether it is ready; ``more``: state of the status register.
+    # ``value``: 1 from here on it runs, 0 it is halted.
     TOLD_RUNS = 7
-    # ^ ``value``: 1 from here on it runs, 0 it is halted.
+    # ``value``: the state that is entered anew.
     TOLD_ENTRY = 8
-    # ^ ``value``: the state that is entered anew.
+    # Another thread is loaded. ``value``: instructions retired; ``more``: the state up to here.
     TOLD_LEFT = 9
-    # ^ Another thread is loaded. ``value``: instructions retired; ``more``: the state up to here.
+    # A write of a register of the profile buffer. ``more``: register; 1 << 16: it is refused.
     TOLD_PROFILE = 10
-    # ^ A write of a register of the profile buffer. ``more``: register; 1 << 16: it is refused.
+    # A turn of a hart that is profiled. ``value``: tick; ``more``: address of the instruction.
     TOLD_TURN = 11
-    # ^ A turn of a hart that is profiled. ``value``: tick; ``more``: address of the instruction.
+    # The same turn. ``value``: state; ``more``: 1 retired, 2 taken branch.
     TOLD_DID = 12
-    # ^ The same turn. ``value``: state; ``more``: 1 retired, 2 taken branch.
+    # A record of that turn. ``value``: address of the instruction, state above it; ``more``: where it is written.
     TOLD_RECORD = 13
-    # ^ A record of that turn. ``value``: address of the instruction, state above it; ``more``: where it is written.
+    # + n: counter n has changed.
     TOLD_COUNTER = 16
-    # ^ + n
+    # + n: counter n as the copying unit stores it; 40: hwsw; 41: poll latch.
     TOLD_STORED = 32
-    # ^ + n: counter n as the copying unit stores it; 40: hwsw; 41: poll latch.
+    # + n: the same, as the loading unit loads it. The last, 57, completes a switch.
     TOLD_LOADED = 48
-    # ^ The same, as the loading unit loads it. The last, 57, completes a switch.
 
 
 cdef inline void tell(Machine* m, Hart* h, int kind, int64_t cycle, uint64_t value, uint32_t more) noexcept nogil:

@@ -11,107 +11,125 @@ cdef enum:
     HINTS = 64
     TLB_HINTS = 32
 
+# What a thread, or a processor, did in one state.
 ctypedef struct Cell:
+    # Ticks.
     int64_t time
+    # Cycles of the hart's core.
     int64_t cycles
+    # Instructions that were retired.
     int64_t instructions
+    # How often the state was entered anew.
     int64_t count
+    # Cycles in which nothing was issued, by reason.
     int64_t lost[REASONS]
-    # ^ Cycles in which nothing was issued, by reason.
+    # While a recording is made: the hart + 1 on which an occurrence began that no row has counted yet; 0: none.
     int32_t open
-    # ^ While a recording is made: the hart + 1 on which an occurrence began that no row has counted yet; 0: none.
 
+# The cells of a thread or processor. Most have few states, so ``index`` maps a state to its cell's number + 1, 0: none.
 ctypedef struct Account:
-    # ^ The cells of a thread or processor. Most have few states, so ``index`` maps a state to its cell's number + 1, 0: none.
     uint8_t index[STATES]
     Cell* cells
     int32_t used
     int32_t room
 
+# A software thread, identified by its block in RAM. Block 0: the code that a hart runs before its first block.
 ctypedef struct Thread:
-    # ^ A software thread, identified by its block in RAM. Block 0: the code that a hart runs before its first block.
+    # The address of its block.
     uint32_t block
     uint32_t id
+    # Its place among the machine's threads.
     int32_t number
-    # ^ Its place among the machine's threads.
     uint8_t name[32]
+    # The tick at which its block was loaded first, or it was woken.
     int64_t birth
+    # The tick at which it ended; -1: it lives.
     int64_t end
+    # The hart that runs it; -1: none.
     int32_t hart
-    # ^ The hart that runs it; -1: none.
+    # Its state while no hart runs it.
     int32_t away
-    # ^ Its state while no hart runs it.
+    # The tick from which on it has been in that state.
     int64_t since
     Account account
 
+# What of a cache takes time: which lines it has. It has no data.
 ctypedef struct Cache:
     uint32_t sets
     uint32_t ways
+    # log2 of the line's size.
     uint32_t shift
-    # ^ log2 of the line's size.
+    # Line number (address >> shift) + 1; 0: empty.
     uint32_t* tags
-    # ^ Line number (address >> shift) + 1; 0: empty.
+    # When each line was used last, on the cache's own count of uses.
     int64_t* used
-    # ^ When each line was used last, on the cache's own count of uses.
+    # The tick at which each line arrives or arrived.
     int64_t* filled
-    # ^ The tick at which each line arrives or arrived.
+    # Whether each line must be written back.
     uint8_t* dirty
+    # Whether each line came from RAM, and not from the second level.
     uint8_t* external
     int64_t uses
+    # Where a line was found last, by the lowest bits of its number: looked at first, and checked.
     uint32_t hints[HINTS]
-    # ^ Where a line was found last, by the lowest bits of its number: looked at first, and checked.
 
+# What a hart has asked the bus for.
 ctypedef struct Request:
+    # The number of the line (address >> shift).
     uint32_t line
+    # READ, FETCH, UPGRADE, WRITE_WORD.
     uint8_t kind
+    # The hart's place in its core.
     uint8_t hart
+    # A dirty line is displaced; it is written back afterwards.
     uint8_t displaces
-    # ^ A dirty line is displaced; it is written back afterwards.
 
+# The trace unit's state for a hart (docs/trace-format.md).
 ctypedef struct Traced:
-    # ^ The trace unit's state for a hart (docs/trace-format.md).
+    # Whether the hart is to be traced: TRACE_PERMITTED, TRACE_ASKED.
     uint32_t wanted
-    # ^ Whether the hart is to be traced: TRACE_PERMITTED, TRACE_ASKED.
     uint32_t on
+    # Packets were lost: tracing of this hart begins again when there is room.
     uint32_t lost
-    # ^ Packets were lost: tracing of this hart begins again when there is room.
+    # A periodic I-sync is to be sent.
     uint32_t due
-    # ^ A periodic I-sync is to be sent.
+    # E atoms that no packet holds yet.
     uint32_t executed
-    # ^ E atoms that no packet holds yet.
+    # Cycles of the stall that follows them.
     uint32_t stalled
-    # ^ Cycles of the stall that follows them; the next field is its reason.
+    # The reason of that stall.
     uint32_t reason
+    # The last address that was sent.
     uint32_t base
-    # ^ The last address that was sent.
+    # Type and cause of the last branch that was sent; 0xFF: none since an I-sync.
     uint32_t told
-    # ^ Type and cause of the last branch that was sent; 0xFF: none since an I-sync.
+    # The last thread id that was sent.
     uint32_t id
-    # ^ The last thread id that was sent.
+    # Target of the last indirect jump; 1: none since an I-sync.
     uint32_t target
-    # ^ Target of the last indirect jump; 1: none since an I-sync.
     uint32_t returns[16]
     uint32_t depth
+    # The last four different short stalls: reason << 8 | cycles - 1.
     uint32_t short_stalls[4]
-    # ^ The last four different short stalls: reason << 8 | cycles - 1.
+    # Number of the short stall after one E atom that is held back to form a pair; 4: none.
     uint32_t single
-    # ^ Number of the short stall after one E atom that is held back to form a pair; 4: none.
+    # The cycle in which the hart was woken.
     int64_t woken
-    # ^ The cycle in which the hart was woken.
+    # The cycle up to which packets already tell its sleep.
     int64_t told_until
-    # ^ The cycle up to which packets already tell its sleep.
+    # The state from which it was woken.
     int32_t asleep
-    # ^ The state from which it was woken.
+    # Without cycles: what waypoints did that no packet has told yet, the oldest in bit 0.
     uint64_t outcomes
-    # ^ Without cycles: what waypoints did that no packet has told yet, the oldest in bit 0; the next field is how many.
+    # The number of these waypoints.
     uint32_t outcomes_count
+    # Instructions since the last waypoint.
     uint32_t steps
-    # ^ Instructions since the last waypoint.
     uint8_t group[48]
     int32_t length
 
+# What an encoder of E-Trace knows of an instruction, or of a trap in the place of one.
 ctypedef struct Watched:
-    # ^ What an encoder of E-Trace knows of an instruction, or of a trap in the place of one.
     uint32_t pc
     uint32_t context
     int64_t time
@@ -119,62 +137,64 @@ ctypedef struct Watched:
     uint8_t kind
     uint8_t size
     uint8_t privilege
+    # 1: taken. 2: not taken.
     uint8_t branch
-    # ^ 1: taken. 2: not taken.
     uint8_t indirect
     uint8_t calls
     uint8_t returns
     uint8_t jumps_by
+    # The register that got a constant.
     uint8_t loaded
-    # ^ The register that got a constant.
+    # It goes backwards, and its target is not sent.
     uint8_t back
-    # ^ It goes backwards, and its target is not sent.
     uint8_t cause
     uint8_t interrupt
+    # A packet has told of the trap.
     uint8_t reported
-    # ^ A packet has told of the trap.
+    # Its target must be sent.
     uint8_t updiscon
-    # ^ Its target must be sent.
+    # The depth of the stack at a return that went elsewhere.
     uint8_t mispredicted
-    # ^ The depth of the stack at a return that went elsewhere.
 
+# The encoder of E-Trace of a hart (docs/trace.md).
 ctypedef struct Encoder:
-    # ^ The encoder of E-Trace of a hart (docs/trace.md).
     Watched before
     Watched current
+    # The privilege before the next instruction.
     uint32_t privilege
-    # ^ Before the next instruction; the next field likewise.
+    # The context before the next instruction.
     uint32_t context
+    # The last address that was sent.
     uint32_t base
-    # ^ The last address that was sent.
     uint32_t map
+    # Branches that no packet has told yet; the first 31 are in the map.
     uint32_t branches
-    # ^ Branches that no packet has told yet; the first 31 are in the map.
+    # Whether all of them were predicted.
     uint32_t predicted
-    # ^ Whether all of them were predicted.
     uint32_t failed
     uint32_t depth
     uint32_t returns[16]
+    # There was a return since the last call, branch or packet.
     uint32_t returned
-    # ^ There was a return since the last call, branch or packet.
+    # The last backward jump or return since the last branch or packet, + 1; 0: none.
     uint32_t marked
-    # ^ The last backward jump or return since the last branch or packet, + 1; 0: none.
+    # All backward jumps and returns since then.
     uint32_t marks[8]
     uint32_t marks_count
-    # ^ All of them.
+    # The current instruction is in a synchronisation packet.
     uint32_t synced
-    # ^ The current instruction is in a synchronisation packet.
+    # 2: the branches are to be told. 3: then a synchronisation packet.
     uint32_t due
-    # ^ 2: the branches are to be told. 3: then a synchronisation packet.
     uint32_t lost
+    # Bytes since the last synchronisation packet.
     int64_t sent
-    # ^ Bytes since the last synchronisation packet; the next field is instructions.
+    # Instructions since the last synchronisation packet.
     int64_t retired
     uint8_t predictor[512]
     uint32_t cache[64]
 
+# A trigger block: two address comparators, one data comparator, a counter.
 ctypedef struct Block:
-    # ^ A trigger block: two address comparators, one data comparator, a counter.
     uint32_t control
     uint32_t first
     uint32_t second
@@ -183,100 +203,104 @@ ctypedef struct Block:
     int64_t reload
     int64_t left
 
+# The trace unit of a core, which makes packets of what the core's harts do.
 ctypedef struct TraceUnit:
-    # ^ The trace unit of a core, which makes packets of what the core's harts do.
     int32_t exists
     int32_t cycle_accurate
     int32_t all_targets
+    # The unit makes packets of E-Trace.
     int32_t etrace
-    # ^ The unit makes packets of E-Trace.
     uint32_t etrace_options
     int32_t etrace_timed
+    # Bytes between a head and the next A-sync.
     int32_t period
-    # ^ Bytes between a head and the next A-sync.
+    # Depth of the FIFO in bits.
     int64_t depth
+    # Bits that leave the FIFO each cycle; 0: any number.
     int64_t port
-    # ^ Depth of the FIFO in bits, and bits that leave it each cycle (0: any number).
+    # Bits in the FIFO.
     int64_t level
+    # The cycle in which it held that many.
     int64_t level_at
+    # The thread that was selected last; -1: none.
     int32_t thread
-    # ^ The thread that was selected last; -1: none.
+    # Bytes until the next A-sync.
     int64_t left
-    # ^ Bytes until the next A-sync.
     uint32_t number
+    # CRC-32 of the bytes since the last A-sync, as it is before it is complemented.
     uint32_t check
-    # ^ CRC-32 of the bytes since the last A-sync, as it is before it is complemented.
+    # The number of the bytes since then.
     uint32_t length
-    # ^ The number of these bytes.
+    # How many of them were sent when the last check packet was, or their head.
     uint32_t vouched
-    # ^ How many of them were sent when the last check packet was, or their head.
+    # Exclusive or of every COLUMNSth byte, by column.
     uint8_t parity[COLUMNS]
-    # ^ Exclusive or of every COLUMNSth byte, by column.
+    # The column of the next byte.
     uint32_t column
-    # ^ The column of the next byte.
+    # Thread cycle of the last I-sync of any thread, or of the last A-sync, whichever was later.
     int64_t anchor
-    # ^ Thread cycle of the last I-sync of any thread, or of the last A-sync, whichever was later.
     int64_t groups_lost
     Block blocks[4]
+    # The register that hwtval accesses.
     uint32_t selected
-    # ^ The register that hwtval accesses.
+    # The sequencer's moves: for each state, the blocks that move it to the next state and to the one after that.
     uint32_t moves[6]
-    # ^ The sequencer's moves: for each state, the blocks that move it to the next state and to the one after that.
     uint32_t actions[3]
     uint32_t state
+    # States in which harts are traced, one bit each.
     uint32_t traced_in
-    # ^ States in which harts are traced, one bit each.
+    # The line of the PLIC that it may raise.
     uint32_t line
-    # ^ The line of the PLIC that it may raise.
+    # Whether any block is on.
     uint32_t matching
-    # ^ Whether any block is on.
+    # Cycles of a profiling window; 0: none.
     int64_t window
-    # ^ Cycles of a profiling window; 0: none.
     int64_t window_left
+    # The cycle up to which the window's have been counted.
     int64_t window_at
-    # ^ The cycle up to which the window's have been counted.
     uint32_t profiled_in
+    # The harts that each counter counts.
     uint32_t profiled[6]
-    # ^ The harts that each counter counts, and what of them.
+    # What each counter counts of them.
     uint32_t sources[6]
     uint64_t profile[6]
+    # Instructions that were found to differ from those of the loaded program.
     uint32_t changes
-    # ^ Instructions that were found to differ from those of the loaded program.
     uint8_t* bytes
     int64_t size
     int64_t room
+    # Bytes of the trace buffer; 0: all output is kept until it is taken.
     int64_t ring
-    # ^ Bytes of the trace buffer; 0: all output is kept until it is taken.
+    # Bytes that the buffer still takes after the trigger; -1: there was no trigger.
     int64_t after
-    # ^ Bytes that the buffer still takes after the trigger; -1: there was no trigger.
+    # Bytes that it takes from the trigger on, as configured.
     int64_t kept
-    # ^ Bytes that it takes from the trigger on, as configured.
     int64_t written
 
+# An entry of the log: a span of a hart's time as it really was.
 ctypedef struct Logged:
-    # ^ An entry of the log: a span of a hart's time as it really was.
     int64_t cycle
     int64_t cycles
     uint32_t address
     uint16_t hart
     uint16_t what
 
+# A row of a recording (docs/recordings.md).
 ctypedef struct Row:
-    # ^ A row of a recording (docs/recordings.md).
     int64_t time
     int64_t duration
     int64_t taken
+    # Number of the thread; -1: none.
     int32_t thread
-    # ^ Number of the thread; -1: none.
     int32_t count
     int32_t waker
+    # The hart; -1: none.
     int16_t cpu
-    # ^ The hart; -1: none.
     uint8_t state
     uint8_t waker_state
 
+# An entry of what is told of every cycle; its kinds are in signals.pxd.
 ctypedef struct Signal:
-    # ^ An entry of what is told of every cycle; its kinds are in signals.pxd.
     int64_t cycle
     uint64_t value
     uint32_t more
@@ -289,15 +313,15 @@ ctypedef struct Signals:
     int64_t count
     int64_t room
 
+# Rows that nobody has taken yet.
 ctypedef struct Rows:
-    # ^ Rows that nobody has taken yet.
     int32_t on
     Row* entries
     int64_t count
     int64_t room
 
+# A part of the program as it was loaded.
 ctypedef struct Loaded:
-    # ^ A part of the program as it was loaded.
     uint32_t start
     uint32_t size
     uint8_t* bytes
@@ -307,94 +331,111 @@ ctypedef struct Log:
     int64_t count
     int64_t room
 
+# A hardware thread. Cycles are those of its core.
 ctypedef struct Hart:
-    # What every turn needs is together, in as few lines of the host's cache as possible. Cycles are those of its core.
+    # --- what every turn needs, together in as few lines of the host's cache as possible ---
+
+    # When it can issue; NEVER while that is unknown.
     int64_t ready
-    # ^ When it can issue; NEVER while that is unknown.
+    # The first cycle that has not been charged yet.
     int64_t free
-    # ^ The first cycle that has not been charged yet.
+    # The latest cycle at which a register becomes usable.
     int64_t due
-    # ^ The latest cycle at which a register becomes usable.
+    # Instructions that it has retired.
     int64_t instret
+    # The open page of code, decoded.
     Decoded* code
-    # ^ The open page of code, decoded.
+    # Number of that page.
     uint32_t page
-    # ^ Number of that page.
     uint32_t pc
+    # The cache line of the last instruction fetch, + 1.
     uint32_t fetched
-    # ^ The cache line of the last instruction fetch, + 1.
+    # What must be handled before an instruction is issued: INTERRUPTED, PROFILING …
     uint32_t attention
-    # ^ What must be handled before an instruction is issued: INTERRUPTED, PROFILING …
     uint32_t data_page
+    # Why it cannot issue between free and ready.
     uint8_t reason
-    # ^ Why it cannot issue between free and ready.
+    # Its place in its core.
     uint8_t slot
+    # The number of its core.
     uint8_t core
+    # The state monitor's address range that it is in; 0: none.
     uint8_t range
 
+    # x0 to x31, and NOWHERE.
     uint32_t x[33]
+    # The page of the last fetch that the micro-TLB had, + 1; ``data_page`` is that of the last load or store.
     uint32_t fetch_page
+    # MACHINE or USER.
     uint32_t privilege
+    # The interrupt latch: whether the hart is in a trap.
     uint32_t latch
+    # The tick until which it waits for memory, if ``ready`` was computed from it; 0: not waiting for a tick.
     int64_t arrival
-    # ^ The tick until which it waits for memory, if ``ready`` was computed from it; 0: not waiting for a tick.
+    # The cycle from which on each register is usable.
     int64_t usable[33]
 
-    # Memory.
+    # --- memory ---
+
+    # The line that it waits for, + 1.
     uint32_t wanted
-    # ^ The line that it waits for, + 1.
     uint32_t wanted_kind
+    # Lines + 1 that were brought or upgraded for the waiting instruction.
     uint32_t served[2]
-    # ^ Lines + 1 that were brought or upgraded for the waiting instruction.
     uint32_t served_fetch
+    # Pages + 1 that were translated for it; an instruction needs four at most.
     uint32_t translated[4]
-    # ^ Pages + 1 that were translated for it; an instruction needs four at most.
+    # Line + 1 that LR reserved.
     uint32_t reserved
-    # ^ Line + 1 that LR reserved.
     uint32_t* tlb
     int64_t* tlb_used
     int64_t tlb_uses
+    # Where a page was found last, by the lowest bits of its number: looked at first, and checked.
     uint16_t tlb_hints[TLB_HINTS]
-    # ^ Where a page was found last, by the lowest bits of its number: looked at first, and checked.
+    # The one-word store buffer: 0 free, 1 waits for the bus.
     int32_t buffer
-    # ^ The one-word store buffer: 0 free, 1 waits for the bus.
     int64_t buffer_free
 
-    # Where it is.
+    # --- where it is ---
+
     int32_t number
     int32_t started
+    # The halted state in which WFI waits, 1 to 3; 0: not halted.
     int32_t halted
-    # ^ The halted state in which WFI waits, 1 to 3; 0: not halted.
+    # Traps that it has entered.
     int64_t trap_count
-    # ^ Traps that it has entered.
+    # Cycles for which the instruction holds the hart.
     int32_t cost
-    # ^ Cycles for which the instruction holds the hart.
 
-    # What a debugger asks of it (debug.pxd).
+    # --- what a debugger asks of it (debug.pxd) ---
+
+    # It is kept from issuing while others run: HOLD_ASKED, HOLD_NOW; 0: it is not.
     int32_t held
-    # ^ It is kept from issuing while others run: HOLD_ASKED, HOLD_NOW; 0: it is not.
+    # The machine stops before the turn with this number (turn_number), or a later one; 0: it does not.
     int64_t step_to
-    # ^ The machine stops before the turn with this number (turn_number), or a later one; 0: it does not.
+    # The number of the turn (turn_number) before which the machine stopped last for it.
     int64_t reported
-    # ^ The number of the turn (turn_number) before which the machine stopped last for it.
+    # The number + 1 of a turn whose instruction accesses watched memory; 0: none does.
     int64_t touching
-    # ^ The number + 1 of a turn whose instruction accesses watched memory; 0: none does.
+    # The watched address that it accesses.
     uint32_t touched
-    # ^ The watched address that it accesses.
 
-    # The parts of caches and bus that it may use.
+    # --- the parts of caches and bus that it may use ---
+
+    # The ways of each cache in which the hart may place lines, a bit each.
     uint32_t ways[DIVIDED]
-    # ^ The ways of each cache in which it may place lines, a bit each.
+    # The same where the thread's block says nothing.
     uint32_t own_ways[DIVIDED]
-    # ^ The same where the thread's block says nothing.
+    # Sixteenths of each bus window; 0: no limit.
     uint32_t share
-    # ^ Sixteenths of each bus window; 0: no limit.
     uint32_t own_share
+    # The window in which it used the bus last.
     int64_t bus_window
-    # ^ The window in which it used the bus last; the next field is for how many ticks.
+    # Ticks for which it used the bus in that window.
     int64_t bus_used
 
-    # CSRs.
+    # --- CSRs ---
+
     uint32_t mstatus
     uint32_t mie
     uint32_t mip
@@ -405,56 +446,73 @@ ctypedef struct Hart:
     uint32_t mtval
     uint32_t mcounteren
     uint32_t mcountinhibit
+    # The value to add to the core's cycles.
     uint64_t mcycle
-    # ^ The value to add to the core's cycles.
     uint64_t minstret
+    # The value that mcycle shows while it is inhibited.
     uint64_t mcycle_held
     uint64_t minstret_held
-    # ^ The values that they show while they are inhibited.
     uint32_t pwstate
     uint32_t pmpcfg[4]
     uint32_t pmpaddr[16]
 
-    # Progress unit and state monitor.
+    # --- progress unit and state monitor ---
+
+    # hwctl.
     uint32_t control
+    # Nested traps.
     uint32_t depth
+    # The states of the nested traps.
     uint8_t trapped[8]
-    # ^ The states of the nested traps.
+    # hwsw, by which a program marks its regions.
     uint32_t signals
+    # The poll latch: 0 or the number of its state.
     uint32_t polled
-    # ^ The poll latch: 0 or the number of its state.
+    # hwcorr: cycles to move from progress to overhead.
     uint32_t correction
+    # hwblock: the address of the thread's block; 0: none.
     uint32_t block
+    # hwleave: why the thread will leave the hart.
     uint32_t leave
+    # hwmon: the address of the monitor's table in RAM; 0: none.
     uint32_t monitor
+    # The current state, and its mode.
     int32_t state
     int32_t mode
+    # The progress unit's counters, and the hart's share of those of its core.
     uint64_t counters[COUNTERS]
+    # While signals are told: the counters as they were told last.
     uint64_t told_counters[COUNTERS]
-    # ^ While signals are told: the counters as they were told last.
+    # The software thread that it runs; NULL: none that the machine knows.
     Thread* thread
+    # The cells of the current state: the thread's (NULL without a thread), and the processor's.
     Cell* cell
     Cell* processor_cell
+    # The cycle up to which the cells are complete.
     int64_t since
-    # ^ The cycle up to which the cells are complete.
+    # The tick by which that cycle begins.
     int64_t since_tick
+    # While a recording is made: the tick up to which its rows are complete.
     int64_t told
-    # ^ While a recording is made: the tick up to which its rows are complete.
+    # The instructions that were retired up to ``since``.
     int64_t since_instret
+    # Ticks of system-management interrupts up to then.
     int64_t since_stolen
-    # ^ Ticks of system-management interrupts up to then; the next field is their number.
+    # The number of these interrupts.
     int64_t since_interrupts
+    # Mode in the cycle before ``since``.
     int32_t before
-    # ^ Mode in the cycle before ``since``.
+    # Cycles since ``since`` in which nothing was issued, by reason.
     int64_t lost[REASONS]
 
-    # Profile buffer.
+    # --- profile buffer ---
+
     uint32_t profile
     uint32_t profile_base
     uint32_t profile_size
     uint32_t profile_head
+    # The head at the last de-authorisation.
     uint32_t profile_seen
-    # ^ The head at the last de-authorisation.
     uint32_t profile_period
     uint32_t authorised
     int64_t profile_left
@@ -463,52 +521,69 @@ ctypedef struct Hart:
 
     Account account
     Traced traced
+    # NULL: the trace unit does not make packets of E-Trace.
     Encoder* encoder
-    # ^ NULL: the trace unit does not make packets of E-Trace.
 
+# How a core's clock has run since its last change.
 ctypedef struct Clock:
+    # The tick of ``cycle``, from which on it runs like this.
     int64_t tick
     int64_t cycle
-    # ^ Cycle ``cycle`` is at tick ``tick``.
+    # Sixteenths of the machine's clock.
     int64_t speed
-    # ^ Sixteenths of the machine's clock.
+    # Ticks of each window in which the clock runs.
     int64_t running
-    # ^ Ticks of each window in which the clock runs.
+    # Ticks of a window.
     int64_t window
+    # Ticks of system-management interrupts before this clock began.
     int64_t stolen
-    # ^ Ticks of system-management interrupts before this clock began; the next field is their number.
+    # The number of these interrupts.
     int64_t interrupts
+    # Ticks for which pwduty had stopped the clock before this one began.
     int64_t stopped
-    # ^ Ticks for which pwduty had stopped the clock before this one began; the next field is how often.
+    # How often pwduty had stopped it.
     int64_t stops
 
+# A core: harts that share a pipeline, caches and a clock.
 ctypedef struct Core:
     Hart* harts
+    # The number of its harts.
     int32_t threads
+    # The last cycle in which an instruction was tried.
     int64_t cycle
-    # ^ The last cycle in which an instruction was tried.
+    # The next cycle in which one is tried.
     int64_t next_cycle
+    # The tick of that cycle; NEVER if none is known.
     int64_t next
-    # ^ Tick of the next cycle in which one is tried; NEVER if none is known.
+    # The hart that has the next turn.
     Hart* pick
+    # The place of the hart that had the last turn.
     int32_t last
     Cache icache
     Cache dcache
+    # The tightly coupled memory.
     uint8_t* tcm
+    # Its pages of decoded code; NULL where nothing was fetched.
     Decoded** tcm_pages
 
-    # The clock. While ``plain`` is set, a cycle is a tick.
+    # --- the clock ---
+
+    # A cycle is a tick.
     int32_t plain
     Clock clock
+    # Its clock before the last changes, the latest first: in strict turn a hart is charged for cycles of a rotation ago.
     Clock past[MAX_THREADS]
-    # ^ The clock before its last changes, the latest first: in strict turn a hart is charged for cycles of a rotation ago.
+    # The eighths of a window for which its clock is stopped.
     uint32_t stopped
-    # ^ The eighths of a window for which its clock is stopped.
     uint64_t counters[COUNTERS]
+    # 0: the core runs; 1 to 3: the shallowest halted state of its harts.
     int32_t depth
-    # ^ 0: the core runs; 1 to 3: the shallowest halted state of its harts.
+    # The cycle up to which the core's counters are complete.
     int64_t since
+    # The tick by which that cycle begins.
     int64_t since_tick
+
+    # --- requests that wait for the bus: a ring ---
 
     Request queue[3 * MAX_THREADS]
     int32_t queued
@@ -516,158 +591,217 @@ ctypedef struct Core:
 
     TraceUnit unit
 
+# An external interrupt line that the configuration drives.
 ctypedef struct Source:
-    # ^ An external interrupt line that the configuration drives.
+    # The line of the PLIC.
     uint32_t number
+    # The tick of its next edge.
     int64_t next
+    # Ticks between two edges.
     int64_t every
+    # Edges that are still to come.
     int64_t left
 
+# A register that programs ask whether something is ready.
 ctypedef struct StatusRegister:
-    # ^ A register that programs ask whether something is ready.
     uint32_t address
     uint32_t mask
+    # The value of the mask's bits when it is ready.
     uint32_t ready
-    # ^ The value of the mask's bits when it is ready.
+    # It is ready when any bit of the mask is set, whatever ``ready`` is.
     uint8_t any
-    # ^ Instead: it is ready when any bit of the mask is set.
+    # The state of a hart that found it not ready.
     uint8_t state
-    # ^ The state of a hart that found it not ready.
 
+# Loads from a device that is not of the machine, stores to it, or lets such devices do what is due now.
 ctypedef int (*Access)(void* attached, int what, uint32_t address, uint32_t* value) noexcept nogil
-# ^ Loads from a device that is not of the machine, stores to it, or lets such devices do what is due now.
 
+# All of a machine, and how its run stands.
 ctypedef struct Machine:
-    # Configuration.
+    # --- configuration: times in cycles of a core where it says nothing else ---
+
     int32_t cores_count
+    # Harts of each core.
     int32_t threads
     int32_t harts_count
+    # Harts issue in strict turn.
     int32_t strict
+    # The unit in which a hart's cycles are counted: rotations of this many cycles in strict turn, else single cycles.
     int32_t unit
-    # ^ The unit in which a hart's cycles are counted: rotations of this many cycles in strict turn, else single cycles.
+    # All harts start at the entry, and not only hart 0.
     int32_t boot_all
+    # From a taken jump to the next instruction.
     int32_t refill
+    # Until the result of a load that hits, a multiplication is there.
     int32_t load
     int32_t multiply
+    # For which a division, an access to a device, a switch of threads, and a write of hwauth hold the hart.
     int32_t divide
     int32_t device
     int32_t switching
     int32_t authorise
     int32_t tlb_entries
+    # log2 of a page's size.
     int32_t tlb_shift
+    # Ticks to translate a page that the micro-TLB does not have.
     int32_t tlb_miss
+    # Ticks for which a line, and a word, occupy the bus.
     int32_t bus_line
     int32_t bus_word
+    # Ticks from the bus to a line of RAM.
     int32_t latency
+    # The data caches write back; else they write through.
     int32_t write_back
     int32_t has_l2
+    # Ticks from the bus to a line that the second level has.
     int32_t l2_hit
+    # Ticks of a window in which clocks are stopped.
     int32_t window
+    # Ticks to wake from C1 to C3, by the number of the state.
     int32_t wake[4]
+    # The mode of each state.
     uint8_t modes[STATES]
+    # Ticks of the machine for one of its timer.
     int64_t divider
+
+    # --- processors and memory ---
 
     Core cores[MAX_CORES]
     Hart harts[MAX_CORES * MAX_THREADS]
     uint8_t* ram
     uint32_t ram_size
     uint32_t tcm_size
+    # Pages of decoded code in RAM; NULL where nothing was fetched.
     Decoded** pages
+    # Pages of decoded code in RAM and in the tightly coupled memories.
     int32_t pages_open
-    # ^ Pages of decoded code in RAM and in the tightly coupled memories.
+    # For each line, the cores that have it in their data caches, one bit each; NULL with one core.
     uint16_t* sharers
-    # ^ For each line, the cores that have it in their data caches, one bit each; NULL with one core.
+    # Harts that have reserved a line by LR.
     int32_t reservations
+    # The state monitor's address ranges, from number 1 on: from the start up to, but without, the end.
     uint32_t range_start[64]
     uint32_t range_end[64]
     int32_t ranges
+    # MAX_POLLS entries.
     StatusRegister polls[32]
-    # ^ MAX_POLLS entries.
     int32_t polls_count
 
+    # --- how the run stands ---
+
+    # The current tick.
     int64_t now
+    # Why the machine stops after this turn: one of STOP_HTIF …; 0: it does not.
     int32_t stop
+    # The hart that is the cause.
     int32_t stopped_hart
+    # A debugger stopped the machine within a tick: the core that has its turn next, + 1; 0: it did not.
     int32_t halfway
-    # ^ A debugger stopped the machine within a tick: the core that has its turn next, + 1; 0: it did not.
+    # Addresses before which the machine stops, in ascending order.
     uint32_t* breakpoints
-    # ^ Addresses before which the machine stops, in ascending order; the next field is their number.
     int32_t breakpoints_count
+    # Memory after whose accesses the machine stops: MAX_WATCHES entries, as in the next two.
     uint32_t watch_start[16]
     uint32_t watch_size[16]
+    # WATCH_LOADS, WATCH_STORES.
     uint32_t watch_kind[16]
-    # ^ Memory after whose accesses the machine stops: WATCH_LOADS, WATCH_STORES. MAX_WATCHES entries each.
     int32_t watches
+    # What it stopped for: FOR_BREAKPOINT, FOR_STEP, FOR_WATCH.
     int32_t stopped_for
-    # ^ What it stopped for: FOR_BREAKPOINT, FOR_STEP, FOR_WATCH.
+    # The address of the program's HTIF word; 0: it has none.
     uint32_t tohost
-    # ^ 0: the program has none.
+    # Where harts start.
     uint32_t entry
 
-    # Bus.
+    # --- bus ---
+
+    # When the bus is free again.
     int64_t bus_free
+    # When the arbiter next has something to do; NEVER if nothing waits.
     int64_t bus_next
-    # ^ When the arbiter next has something to do; NEVER if nothing waits.
+    # The core that had the bus last.
     int32_t bus_last
+    # Ticks of a window in which harts have their shares of the bus.
     int64_t bus_window
-    # ^ Ticks of a window in which harts have their shares of the bus.
+    # The number of harts with a share.
     int32_t bus_shares
-    # ^ The number of harts with a share.
+    # All ways of each cache.
     uint32_t all_ways[DIVIDED]
-    # ^ All ways of each cache.
     Cache l2
 
-    # Devices.
+    # --- devices ---
+
+    # When any of them has something to do; NEVER if nothing is due.
     int64_t next_event
+
+    # --- CLINT ---
+
+    # When the next timer expires.
     int64_t timer_next
     int64_t compare[MAX_CORES * MAX_THREADS]
+    # What mtime differs by from the machine's own time.
     int64_t timer_offset
     uint32_t software[MAX_CORES * MAX_THREADS]
+
+    # --- PLIC: a bit for each line, where it is not an array ---
+
     uint32_t priority[32]
+    # Edges that nobody has claimed yet.
     uint32_t pending
+    # Lines that trace units hold up.
     uint32_t held_up
-    # ^ Lines that trace units hold up.
+    # Lines that devices hold up.
     uint32_t level
-    # ^ Lines that devices hold up.
     uint32_t claimed
     uint32_t enabled[MAX_CORES * MAX_THREADS]
     uint32_t threshold[MAX_CORES * MAX_THREADS]
     Source sources[32]
     int32_t sources_count
+    # Edges of a line that was already pending.
     int64_t lost_interrupts
-    # ^ Edges of a line that was already pending.
 
-    # Devices that are not of the machine.
+    # --- devices that are not of the machine ---
+
+    # The object that has them; ``access`` is called with it.
     void* attached
-    # ^ The object that has them; ``access`` is called with it.
     Access access
+    # The addresses of these devices: MAX_WINDOWS entries, as in ``window_size``.
     uint32_t window_start[16]
     uint32_t window_size[16]
-    # ^ MAX_WINDOWS entries each.
     int32_t windows
+    # Lines that they hold up.
     uint32_t attached_up
-    # ^ Lines that they hold up.
+    # When they have something to do; NEVER if nothing is due.
     int64_t attached_at
-    # ^ When they have something to do; NEVER if nothing is due.
 
+    # --- UART ---
+
+    # What it will receive, and the tick at which each byte arrives.
     uint8_t* uart_input
     int64_t* uart_at
     int64_t uart_length
+    # Index of the next byte to arrive.
     int64_t uart_next
-    # ^ Index of the next byte to arrive.
+    # The queues of what was received, and of what is to be sent: rings.
     uint8_t received[256]
     int32_t received_head
     int32_t received_count
     uint8_t sending[16]
     int32_t sending_head
     int32_t sending_count
+    # When the byte at the head has been sent; NEVER if none is.
     int64_t sent_at
+    # Ticks for a byte.
     int64_t uart_tick
     uint32_t uart_enable
+    # What was sent, until it is taken.
     uint8_t* sent
     int64_t sent_count
     int64_t sent_room
+    # Bytes that came while the queue was full.
     int64_t uart_lost
+
+    # --- block device ---
 
     uint8_t* blocks
     uint32_t sectors
@@ -678,37 +812,48 @@ ctypedef struct Machine:
     uint32_t block_status
     uint32_t block_enable
     uint32_t block_done
+    # When the current command ends; NEVER if there is none.
     int64_t block_at
+    # Ticks of a command, and of each of its sectors.
     int64_t block_latency
     int64_t block_each
 
+    # --- system-management interrupts ---
+
+    # When the first system-management interrupt comes.
     int64_t smi_first
-    # ^ When the first system-management interrupt comes; the next field is when the next one does.
+    # When the next one comes.
     int64_t smi_next
+    # Ticks between two; 0: there is only one.
     int64_t smi_every
+    # Ticks of one; 0: there are none.
     int64_t smi_ticks
+    # The end of the current system-management interrupt; 0: there is none.
     int64_t smi_until
-    # ^ The end of the current system-management interrupt; 0: there is none.
     int64_t smi_count
 
-    # Software threads.
+    # --- software threads ---
+
     Thread** threads_seen
     int32_t threads_count
     int32_t threads_room
+    # Hash table with open addressing: the index + 1 of a thread by its block.
     int32_t* by_block
-    # ^ Hash table with open addressing: the index + 1 of a thread by its block.
     int32_t by_block_room
+
+    # --- what is told ---
+
     Log log
     Rows rows
     Signals signals
+    # The program as it was loaded, if there is a trace unit; MAX_LOADED entries.
     Loaded loaded[16]
-    # ^ The program as it was loaded, if there is a trace unit; MAX_LOADED entries.
     int32_t loaded_count
+    # Tables of CRC-32: of a byte, and of one that is followed by one to three others.
     uint32_t crc[4][256]
-    # ^ Tables of CRC-32: of a byte, and of one that is followed by one to three others.
     int64_t lost_threads
     int64_t lost_wakes
+    # Takes charges when no memory is left for a cell. It is never read, because the machine stops then.
     Cell nowhere
-    # ^ Takes charges when no memory is left for a cell. It is never read, because the machine stops then.
+    # Takes what is written to a row when no memory is left for one.
     Row no_row
-    # ^ The same for rows.

@@ -21,8 +21,8 @@ from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, T
 cdef enum:  # Attention
     TRACED = 8
     LOGGED = 16
+    # The signals of its cycles are told.
     SIGNALLED = 128
-    # ^ The signals of its cycles are told.
     WATCHED = 152
 
 cdef enum:  # Wanted
@@ -50,14 +50,14 @@ cdef enum:  # Source
     SOURCES = 14
 
 cdef enum:
+    # The size in bytes at which a group is sent.
     GROUP = 30
-    # ^ The size in bytes at which a group is sent.
     LARGEST_HEAD = 84
+    # Bytes between two checks.
     VOUCHED = 256
-    # ^ Bytes between two checks.
     MAX_LOADED = 16
+    # Cycles that a packet can tell.
     MOST_STALLED = (1 << 28) - 1
-    # ^ Cycles that a packet can tell.
 
 
 # --- bytes ---

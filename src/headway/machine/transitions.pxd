@@ -15,8 +15,8 @@ from .structures cimport Account, Cell, Hart, Machine, Row, Thread
 
 cdef enum:
     NOBODY = -1
+    # Of a waker: no interrupt. State 0 is none.
     NO_STATE = 0
-    # ^ Of a waker: no interrupt. State 0 is none.
 
 
 cdef inline Row* new_row(Machine* m, int64_t time, Thread* t, int cpu, int state) noexcept nogil:

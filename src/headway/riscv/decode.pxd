@@ -15,15 +15,15 @@ ctypedef struct Decoded:
     uint8_t rs1
     uint8_t rs2
     int32_t immediate
+    # The size of the instruction, 2 or 4 bytes.
     uint8_t size
-    # ^ The size of the instruction, 2 or 4 bytes.
+    # The second half of the instruction is in the next cache line.
     uint8_t crosses
-    # ^ The second half of the instruction is in the next cache line.
+    # The state monitor's address range that contains the instruction; 0: none.
     uint8_t range
-    # ^ The state monitor's address range that contains the instruction; 0: none.
     uint8_t uimm
+    # The instruction word, as trap values show it.
     uint32_t word
-    # ^ The instruction word, as trap values show it.
 
 
 cdef inline uint32_t bits(uint32_t word, int high, int low) noexcept nogil:

@@ -1,8 +1,8 @@
 """The operations of RV32IMAC with Zicsr and Zifencei to which instruction words are decoded."""
 
 cdef enum:
+    # The register that receives results for x0.
     NOWHERE = 32
-    # ^ The register that receives results for x0.
 
 cdef enum:  # Operation
     UNDECODED = 0

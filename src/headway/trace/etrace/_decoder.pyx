@@ -59,21 +59,21 @@ cdef enum:             # what a packet with an address reports
 cdef enum:
     MAX_REGIONS = 256
     MAX_STACK = 4096
+    # Instructions without a branch or a reported address after which the flow has lost its way.
     STRAIGHT = 1 << 16
-    # ^ Instructions without a branch or a reported address after which the flow has lost its way.
+    # Instructions to which one packet may lead; a few bytes can tell of 2^32 predicted branches.
     LONGEST_WAY = 1 << 20
-    # ^ Instructions to which one packet may lead; a few bytes can tell of 2^32 predicted branches.
+    # Rows of a source that wait for a synchronisation packet to agree; more are given without. Also of all sources.
     HELD = 1 << 18
-    # ^ Rows of a source that wait for a synchronisation packet to agree; more are given without. Also of all sources.
+    # Rows for which a source keeps memory while none wait.
     SMALL = 1 << 11
-    # ^ Rows for which a source keeps memory while none wait.
+    # Rows that are given at once.
     ENOUGH = 1 << 16
-    # ^ Rows that are given at once.
 
 cdef struct Code:
     uint64_t target    # LOADING: the constant; INDIRECT: the offset
+    # The register that is jumped by, or loaded.
     uint8_t going, size, links, reg
-    # ^ The register that is jumped by, or loaded.
     int32_t name       # the number of its function; -1: not sought, -2: none
 
 cdef struct Region:

@@ -27,8 +27,8 @@ cdef enum:  # Option: what a bit of ioptions means, in the order of `parameters.
     SEQUENTIAL_JUMP = 32
 
 cdef enum:
+    # Bytes of a payload.
     LONGEST = 31
-    # ^ Bytes of a payload.
 
 ctypedef struct Widths:
     # The parameters of the encoder, in bits.
@@ -41,15 +41,15 @@ ctypedef struct Widths:
     uint32_t subformat
     uint32_t predictor
     uint32_t cache
+    # Bits of irdepth.
     uint32_t depth
-    # ^ Bits of irdepth.
+    # What each bit of ioptions means; 0: nothing.
     uint32_t options[8]
-    # ^ What each bit of ioptions means; 0: nothing.
     uint32_t options_count
+    # Bits of the type before the payload.
     uint32_t type
-    # ^ Bits of the type before the payload.
+    # Where traps go, as mtvec has it, if the trap's packet does not say; 1 more, 0: not known.
     uint64_t vector
-    # ^ Where traps go, as mtvec has it, if the trap's packet does not say; 1 more, 0: not known.
 
 ctypedef struct Packet:
     uint32_t format

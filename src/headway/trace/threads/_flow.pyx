@@ -353,8 +353,8 @@ cdef class ThreadDecoder:
     cdef int64_t place         # and its place in the stream
     cdef ThreadRows rows
     cdef list clocks, windows, marks
+    # Where in the stream the current packet begins and ends, and where the segment ends.
     cdef int64_t begun, after, end
-    # ^ Where in the stream the current packet begins and ends, and where the segment ends.
     cdef readonly int64_t contradictions, triggers
 
     def __cinit__(self):

@@ -2,13 +2,13 @@
 
 cdef enum:
     MAX_THREADS = 8
+    # Columns of a segment's parity.
     COLUMNS = 36
-    # ^ Columns of a segment's parity.
+    # Bytes of a head that check and repair the segment before it; the first of them is their mask.
     TAIL = 44
-    # ^ Bytes of a head that check and repair the segment before it; the first of them is their mask.
     NO_TARGET = 1
+    # Instructions between two waypoints after which a packet counts them.
     MOST_STEPS = 4096
-    # ^ Instructions between two waypoints after which a packet counts them.
 
 # Why an instruction is not issued. From FETCH_INTERNAL on it is memory, and odd numbers are external memory.
 cdef enum:  # Reason
@@ -29,14 +29,14 @@ cdef enum:  # Reason
 cdef enum:  # Doing
     LONG = 0
     STORE_WAITS = 9
+    # 12 to 14 stand for C1 to C3.
     IN_SLEEP = 12
-    # ^ 12 to 14 stand for C1 to C3.
     WAKES = 15
     EXECUTED = 16
     NOT_TAKEN = 17
     TRAPS = 18
+    # Of decoded rows only: no cycle, but the marker after an instruction.
     TRIGGER_MARK = 19
-    # ^ Of decoded rows only: no cycle, but the marker after an instruction.
 
 cdef enum:  # Header
     CYCLES_LONG = 0x44

@@ -5,18 +5,20 @@ structures, signals, clocks, decode, compute, trace, code, memory, transitions, 
 protection, devices, events, traps, csrs, debug, execute. copying frees a machine and copies it.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from .accounts cimport cell_of, find_cells, settle
+from .accounts cimport find_cells, settle
 from .architecture cimport *
 from .burst cimport burst, burst_together
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
 from .copying cimport copy_of, free_machine
-from .debug cimport DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, STOP_DEBUG, WATCH_LOADS, WATCH_STORES, release, turn_number
+from .debug cimport (
+    DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, STOP_DEBUG, WATCH_LOADS, WATCH_STORES, release, turn_number,
+)
 from .division cimport divide, set_own_part
 from .events cimport write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
@@ -27,7 +29,10 @@ from .power cimport start_hart
 from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread
 from .transitions cimport tell_account, tell_away, tell_span
 from .states import poll_states
-from .trace cimport LOGGED, MAX_LOADED, SIGNALLED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head, send_window, watch_gap, watch_sleep
+from .trace cimport (
+    LOGGED, MAX_LOADED, SIGNALLED, TRACED, TRACE_ASKED, TRACE_PERMITTED, doing_of, flush, send_group, send_head,
+    send_window, watch_gap, watch_sleep,
+)
 from .turns cimport new_turn
 
 __all__ = ["DEBUG", "DUE", "HTIF", "LIMIT", "LOAD", "REGISTERS", "SEMIHOST", "STANDSTILL", "STORE", "MachineProcessor"]
@@ -54,7 +59,10 @@ cdef int stand_still(Machine* m) noexcept nogil:
 
 
 cdef inline int64_t find_next(Machine* m, int64_t* other) noexcept nogil:
-    """Return the tick of the next turn of any core. ``other`` is set to that of the core after it, which may be the same."""
+    """Return the tick of the next turn of any core.
+
+    ``other`` is set to that of the core after it, which may be the same.
+    """
     cdef int64_t soonest = m.cores[0].next, at
     cdef int k
     other[0] = NEVER
@@ -89,8 +97,8 @@ cdef inline bint stops_after(Machine* m, int k) noexcept nogil:
 cdef inline bint take_turns(Machine* m, int first, int64_t until) noexcept nogil:
     """Let the cores from ``first`` on that have a turn at this tick take it, in the order of their numbers.
 
-    While they need nothing but usual turns, they go on up to the tick ``until``. A turn may make a later core take one in
-    the same tick. Return whether the machine stops.
+    While they need nothing but usual turns, they go on up to the tick ``until``. A turn may make a later core take one
+    in the same tick. Return whether the machine stops.
     """
     cdef int k = burst_together(m, first, until)
     while k < m.cores_count:
@@ -102,7 +110,10 @@ cdef inline bint take_turns(Machine* m, int first, int64_t until) noexcept nogil
 
 
 cdef int simulate(Machine* m, int64_t until) noexcept nogil:
-    """Run a machine until a tick, or until it stops. Cores take their turns of one tick in the order of their numbers."""
+    """Run a machine until a tick, or until it stops.
+
+    Cores take their turns of one tick in the order of their numbers.
+    """
     cdef int64_t outside, other, soonest
     cdef Core* c
     cdef int k
@@ -283,11 +294,11 @@ cdef class MachineProcessor:
         cdef Machine* m = self.m
         cdef Core* c
         cdef Hart* h
-        cdef int k, i
+        cdef int k, i, _
         cdef uint32_t value, register
         for i in range(256):
             value = <uint32_t>i
-            for k in range(8):
+            for _ in range(8):
                 value = value >> 1 ^ (0xEDB88320u if value & 1 else 0)
             m.crc[0][i] = value
         for i in range(256):
@@ -523,7 +534,7 @@ cdef class MachineProcessor:
             self._watch(&m.harts[i])
 
     def stopped_for(self) -> tuple:
-        """Return what `run` stopped for as DEBUG: "breakpoint", "step" or "watch"; and the address that was accessed."""
+        """Return what `run` stopped for as DEBUG, "breakpoint", "step" or "watch", and the address accessed."""
         cdef Hart* h = &self.m.harts[self.m.stopped_hart]
         return ("breakpoint", "step", "watch")[self.m.stopped_for - FOR_BREAKPOINT], h.touched
 
@@ -538,7 +549,10 @@ cdef class MachineProcessor:
         return turn_number(&self.m.harts[<int>hart])
 
     def step_to(self, hart: int, turn: int) -> None:
-        """Stop before the hart's turn with this number (`turns`), or a later one, once; 0: do not. Raises IndexError."""
+        """Stop before the hart's turn with this number (`turns`), or a later one, once; 0: do not.
+
+        Raises IndexError.
+        """
         self._check(hart, 0)
         cdef Hart* h = &self.m.harts[<int>hart]
         h.step_to = turn
@@ -999,7 +1013,6 @@ cdef class MachineProcessor:
             "profile_records": sum(self.m.harts[i].profile_missed for i in range(self.m.harts_count)),
             **self._trace_losses(),
         }
-
 
     def _trace_losses(self):
         if not self.m.cores[0].unit.exists:

@@ -22,7 +22,10 @@ cdef enum:
 
 
 cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogil:
-    """Return the cell of a state, creating it if necessary. Creating a cell invalidates all pointers to the account's cells."""
+    """Return the cell of a state, creating it if necessary.
+
+    Creating a cell invalidates all pointers to the account's cells.
+    """
     cdef Cell* cells
     cdef int32_t room
     if account.index[state]:
@@ -259,7 +262,7 @@ cdef inline void move_overhead(Machine* m, Account* account, int state, int64_t 
 
 
 cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t birth) noexcept nogil:
-    """Return a new thread that is on no hart; NULL, counted as a loss, if there is no memory or there are too many threads.
+    """Return a new thread that is on no hart; NULL, a loss, if there is no memory or there are too many threads.
 
     A program can end and begin a thread with two instructions. The limit keeps it from exhausting the host's memory.
     """
@@ -308,7 +311,10 @@ cdef inline void begin_hart_thread(Machine* m, Hart* h) noexcept nogil:
 
 
 cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexcept nogil:
-    """Take the thread off its hart at the tick. ``reason`` is 0 for ready, 31 for the thread's end, else what it waits for."""
+    """Take the thread off its hart at the tick.
+
+    ``reason`` is 0 for ready, 31 for the thread's end, else what it waits for.
+    """
     t.hart = -1
     if reason == 31:
         t.end = tick
@@ -443,7 +449,7 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
 
 
 cdef inline void settle_until_now(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """Charge a running hart's cycles up to the end of its last instruction, or, within one that lasts longer, up to now."""
+    """Charge a running hart's cycles up to the end of its last instruction; within one that lasts longer, up to now."""
     cdef int64_t passed = cycle_of(c, m.now) - h.since, cycle
     if passed <= 0 or h.mode >= HALTED:
         return

@@ -1,9 +1,9 @@
 """Turns of the common kinds, taken one after the other while nothing else can happen.
 
-`burst` does what `attempt` would do, for the instructions from LUI to FENCE, and for loads and stores that hit. It stops
-before an instruction that is of another kind, that misses, or that must be decoded first, and leaves that to `attempt`.
-What it has done by then must not change what `attempt` does: it has charged the gap before the turn, and it has marked
-lines and pages as used, which marking them again does not change.
+`burst` does what `attempt` would do, for the instructions from LUI to FENCE, and for loads and stores that hit. It
+stops before an instruction that is of another kind, that misses, or that must be decoded first, and leaves that to
+`attempt`. What it has done by then must not change what `attempt` does: it has charged the gap before the turn, and it
+has marked lines and pages as used, which marking them again does not change.
 
 While one hart has its core to itself, its state is in variables of the host, and nothing is chosen between its turns
 (`burst_alone`). The harts of one core take turns in `burst_in_turn`, those of several in `burst_together`.
@@ -65,7 +65,9 @@ cdef inline bint hits_code(Machine* m, Core* c, Hart* h, uint32_t address, int64
     return True
 
 
-cdef inline bint hits_data(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, int64_t now, bint store) noexcept nogil:
+cdef inline bint hits_data(
+    Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, int64_t now, bint store
+) noexcept nogil:
     """Return whether an access to RAM is to one line that is present, and mark it as used."""
     cdef uint32_t line = address >> c.dcache.shift
     cdef int32_t place
@@ -82,7 +84,9 @@ cdef inline bint hits_data(Machine* m, Core* c, Hart* h, uint32_t address, uint3
     return True
 
 
-cdef inline bint usual_load(Machine* m, Core* c, Hart* h, uint32_t address, int operation, int64_t now, uint32_t* value) noexcept nogil:
+cdef inline bint usual_load(
+    Machine* m, Core* c, Hart* h, uint32_t address, int operation, int64_t now, uint32_t* value
+) noexcept nogil:
     """Load from RAM or tightly coupled memory, if that takes no time."""
     cdef uint32_t offset = address - RAM, size = size_of(operation)
     cdef uint8_t* at
@@ -106,7 +110,9 @@ cdef inline bint usual_load(Machine* m, Core* c, Hart* h, uint32_t address, int 
     return True
 
 
-cdef inline bint usual_store(Machine* m, Core* c, Hart* h, uint32_t address, int operation, int64_t now, uint32_t value) noexcept nogil:
+cdef inline bint usual_store(
+    Machine* m, Core* c, Hart* h, uint32_t address, int operation, int64_t now, uint32_t value
+) noexcept nogil:
     """Store to RAM or tightly coupled memory, if that takes no time and nobody waits for it."""
     cdef uint32_t offset = address - RAM, size = size_of(operation)
     cdef uint8_t* at
@@ -168,7 +174,9 @@ cdef inline int64_t usable_at(Hart* h, Decoded* d) noexcept nogil:
     return max(h.usable[d.rs1], h.usable[d.rs2], h.usable[d.rd])
 
 
-cdef inline void charge(Machine* m, Core* c, Hart* h, int64_t free, int64_t ready, int reason, int64_t begin, bint traced) noexcept nogil:
+cdef inline void charge(
+    Machine* m, Core* c, Hart* h, int64_t free, int64_t ready, int reason, int64_t begin, bint traced
+) noexcept nogil:
     """Charge the cycles since the hart's last turn, and trace them: see charge_gap."""
     cdef int64_t own = begin
     if not m.strict:
@@ -382,7 +390,7 @@ cdef inline int64_t alone_until(Core* c, Hart* h, int64_t limit) noexcept nogil:
 
 
 cdef inline void turn_after(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t now) noexcept nogil:
-    """Choose the turn after a usual one of the hart at tick `now`, as `next_turn` does; the usual choice is made here."""
+    """Choose the turn after a usual one at tick `now`, as `next_turn` does; the usual choice is made here."""
     cdef Hart* next = h + 1 if h.slot + 1 < c.threads else c.harts
     c.last = h.slot
     if next.ready <= cycle + 1:
@@ -394,7 +402,10 @@ cdef inline void turn_after(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t
 
 
 cdef inline bint burst_in_turn(Machine* m, Core* c, int64_t limit) noexcept nogil:
-    """Take turns of the core's harts before cycle `limit`, and choose the next. Return False if only `attempt` can take it."""
+    """Take turns of the core's harts before cycle `limit`, and choose the next.
+
+    Return False if only `attempt` can take it.
+    """
     cdef int64_t cycle, to_tick = c.clock.tick - c.clock.cycle
     cdef Hart* h
     while c.next_cycle < limit:
@@ -411,7 +422,7 @@ cdef inline bint burst_in_turn(Machine* m, Core* c, int64_t limit) noexcept nogi
 
 
 cdef inline void look_ahead(Hart* h) noexcept nogil:
-    """Have the host fetch what the hart's turn in the next tick needs, while the other cores take theirs of this one."""
+    """Have the host fetch what the hart's next turn needs, while the other cores take theirs of this tick."""
     prefetch(<const void*>(<size_t>h.code + ((h.pc & (PAGE - 1)) >> 1) * sizeof(Decoded)))
     prefetch(h.x)
     prefetch(&h.x[16])
@@ -420,9 +431,9 @@ cdef inline void look_ahead(Hart* h) noexcept nogil:
 cdef inline int burst_together(Machine* m, int first, int64_t until) noexcept nogil:
     """Let the cores from ``first`` on take their turns of tick `now`, in the order of their numbers.
 
-    If that is all cores, they go on up to tick ``until``, before which nothing else happens, while there are several turns
-    in a tick: a usual turn of a core never changes when another has its next. Return the first core whose turn at tick `now`
-    only `attempt` can take; the number of cores if there is none.
+    If that is all cores, they go on up to tick ``until``, before which nothing else happens, while there are several
+    turns in a tick: a usual turn of a core never changes when another has its next. Return the first core whose turn at
+    tick `now` only `attempt` can take; the number of cores if there is none.
     """
     cdef int64_t now = m.now, soonest, cycle
     cdef Core* c
@@ -451,7 +462,7 @@ cdef inline int burst_together(Machine* m, int first, int64_t until) noexcept no
 
 
 cdef inline bint burst(Machine* m, Core* c, int64_t until) noexcept nogil:
-    """Take turns of the core at tick `now` and later, up to a tick before which nothing else happens, and choose the next.
+    """Take turns of the core from tick `now` on, up to a tick before which nothing else happens; choose the next.
 
     Return whether it is one that only `attempt` can take.
     """

@@ -67,7 +67,10 @@ cdef inline void free_pages(Decoded** pages, uint32_t size) noexcept nogil:
 
 
 cdef inline void close_pages(Machine* m) noexcept nogil:
-    """Forget all decoded code. This keeps a program that jumps all over its memory from exhausting the host's memory."""
+    """Forget all decoded code.
+
+    This keeps a program that jumps all over its memory from exhausting the host's memory.
+    """
     cdef int i
     free_pages(m.pages, m.ram_size)
     for i in range(m.cores_count):

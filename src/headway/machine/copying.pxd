@@ -1,7 +1,7 @@
 """Copying a machine as it is, and freeing it: every array that a machine has is listed here once, in `each_array`.
 
-Two machines that are equal go on equally, to the cycle. Decoded code is copied too, because decoding tells the trace units
-of instructions that have changed.
+Two machines that are equal go on equally, to the cycle. Decoded code is copied too, because decoding tells the trace
+units of instructions that have changed.
 """
 
 from libc.stddef cimport size_t
@@ -12,7 +12,9 @@ from libc.string cimport memcpy
 from .accounts cimport find_cells
 from .architecture cimport *
 from .code cimport PAGE
-from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Signal, Thread
+from .structures cimport (
+    Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Signal, Thread,
+)
 
 cdef enum:  # What to do with an array
     FREE = 0

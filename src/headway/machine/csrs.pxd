@@ -287,7 +287,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
     The caller has counted the instruction as retired.
     """
     cdef int64_t after = h.free + m.unit
-    cdef uint32_t group = number & ~0x1Fu, changed
+    cdef uint32_t changed
     cdef bint high = number >> 7 & 1
     if number >> 10 == 3:
         return False

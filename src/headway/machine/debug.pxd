@@ -1,8 +1,8 @@
 """What a debugger asks of harts: to stop before an instruction, and to let one hart rest while others run.
 
 The machine stops before a turn, when nothing of it has happened. So a program that is stopped and goes on does the same
-in every cycle as one that is not. A hart that is held while others run is another matter: its time passes, in a state of
-its own.
+in every cycle as one that is not. A hart that is held while others run is another matter: its time passes, in a state
+of its own.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
@@ -54,7 +54,7 @@ cdef inline uint32_t watched(Machine* m, Core* c, Hart* h) noexcept nogil:
     cdef Decoded d
     cdef uint16_t low, high
     cdef uint8_t* at = memory_at(m, c, h.pc)
-    cdef uint32_t address, size, kind
+    cdef uint32_t address, size, kind, start
     cdef int i
     if at == NULL:
         return 0
@@ -84,8 +84,9 @@ cdef inline uint32_t watched(Machine* m, Core* c, Hart* h) noexcept nogil:
         return 0
     size = 1 if d.operation in (LB, LBU, SB) else 2 if d.operation in (LH, LHU, SH) else 4
     for i in range(m.watches):
-        if m.watch_kind[i] & kind and address < m.watch_start[i] + m.watch_size[i] and m.watch_start[i] < address + size:
-            return max(address, m.watch_start[i])
+        start = m.watch_start[i]
+        if m.watch_kind[i] & kind and address < start + m.watch_size[i] and start < address + size:
+            return max(address, start)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""CLINT, PLIC, UART and block device, and the device events that the configuration schedules (docs/machine.md, section 3)."""
+"""CLINT, PLIC, UART and block device, and what the configuration schedules of them (docs/machine.md, section 3)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
@@ -45,7 +45,6 @@ cdef inline uint64_t timer_now(Machine* m) noexcept nogil:
 cdef inline void look_at_timers(Machine* m) noexcept nogil:
     """Find which timers have expired, and when the next one will."""
     cdef uint64_t now = timer_now(m), compare
-    cdef int64_t at
     cdef int i
     for i in range(m.harts_count):
         compare = <uint64_t>m.compare[i]
@@ -53,9 +52,9 @@ cdef inline void look_at_timers(Machine* m) noexcept nogil:
     m.timer_next = NEVER
     for i in range(m.harts_count):
         compare = <uint64_t>m.compare[i]
-        if now < compare and compare - now < <uint64_t>1 << 61:
-            at = (<int64_t>(compare - now) + m.now // m.divider) * m.divider if compare - now < (<uint64_t>1 << 61) // <uint64_t>m.divider else NEVER
-            m.timer_next = min(m.timer_next, at)
+        if now < compare:
+            if compare - now < (<uint64_t>1 << 61) // <uint64_t>m.divider:
+                m.timer_next = min(m.timer_next, (<int64_t>(compare - now) + m.now // m.divider) * m.divider)
 
 
 cdef inline uint32_t waiting_sources(Machine* m, int hart) noexcept nogil:
@@ -63,7 +62,10 @@ cdef inline uint32_t waiting_sources(Machine* m, int hart) noexcept nogil:
 
 
 cdef inline uint32_t best_source(Machine* m, int hart) noexcept nogil:
-    """Return the source that the hart would claim: highest priority above the threshold, then lowest number; 0 if none."""
+    """Return the source that the hart would claim: the highest priority above its threshold, then the lowest number.
+
+    0: none.
+    """
     cdef uint32_t waiting = waiting_sources(m, hart), best = 0, i, priority = m.threshold[hart]
     for i in range(1, 32):
         if waiting >> i & 1 and m.priority[i] > priority:

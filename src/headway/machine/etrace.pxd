@@ -4,9 +4,9 @@ Each hart is a source. An encoder looks at three instructions at a time: the cur
 it. A trap that retires nothing takes the place of an instruction. Packets are encapsulated as "Unformatted Trace &
 Diagnostic Data Packet Encapsulation for RISC-V" recommends.
 
-A loop without a branch, and a function that returns where nothing needs to be sent, come to the same address more than once.
-So that a decoder cannot stop too early, the encoder reports the last backward jump or return, with the bit `notify`, before
-it comes again, and before anything that depends on the place.
+A loop without a branch, and a function that returns where nothing needs to be sent, come to the same address more than
+once. So that a decoder cannot stop too early, the encoder reports the last backward jump or return, with the bit
+`notify`, before it comes again, and before anything that depends on the place.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -77,10 +77,10 @@ cdef inline uint32_t bit_of(Payload* p, uint32_t bit) noexcept nogil:
 cdef inline void send_nulls(Machine* m, Core* c) noexcept nogil:
     """Send a synchronisation sequence, after which a packet begins whatever came before."""
     cdef TraceUnit* u = &c.unit
-    cdef int i
+    cdef int _
     if not fits(c, NULLS + 1) or not have_room(m, u, NULLS + 1):
         return
-    for i in range(NULLS):
+    for _ in range(NULLS):
         keep_byte(u, 0)
     keep_byte(u, 0x80)
     fill(u, NULLS + 1)
@@ -150,7 +150,8 @@ cdef inline void put_place(Core* c, Payload* p, Watched* at) noexcept nogil:
 
 
 cdef inline void put_map(Payload* p, Encoder* e, uint32_t* last) noexcept nogil:
-    cdef uint32_t bits = 31 if e.branches > 15 else 15 if e.branches > 7 else 7 if e.branches > 3 else 3 if e.branches > 1 else e.branches
+    cdef uint32_t many = e.branches
+    cdef uint32_t bits = 31 if many > 15 else 15 if many > 7 else 7 if many > 3 else 3 if many > 1 else many
     put(p, e.branches, 5)
     put(p, e.map, bits)
     last[0] = bit_of(p, p.bits - 1)
@@ -164,7 +165,9 @@ cdef inline void put_depth(Core* c, Payload* p, uint32_t last, bint reported, ui
         put(p, 0x1F if last else 0, DEPTH_BITS)
 
 
-cdef inline void put_address(Core* c, Payload* p, Encoder* e, uint32_t address, bint notify, bint updiscon, bint reported, uint32_t depth) noexcept nogil:
+cdef inline void put_address(
+    Core* c, Payload* p, Encoder* e, uint32_t address, bint notify, bint updiscon, bint reported, uint32_t depth
+) noexcept nogil:
     cdef uint32_t value = address if c.unit.etrace_options & FULL_ADDRESS else address - e.base, last = value >> 31
     put(p, value >> 1, ADDRESS_BITS)
     last ^= notify
@@ -180,7 +183,9 @@ cdef inline void begin_map(Encoder* e) noexcept nogil:
     e.failed = 0
 
 
-cdef inline void report(Machine* m, Core* c, Hart* h, uint32_t address, bint target, bint notify, bint updiscon, bint failed) noexcept nogil:
+cdef inline void report(
+    Machine* m, Core* c, Hart* h, uint32_t address, bint target, bint notify, bint updiscon, bint failed
+) noexcept nogil:
     """Send the branches so far and an address: the target of a jump, or a place on the way."""
     cdef Encoder* e = h.encoder
     cdef Payload p
@@ -289,7 +294,10 @@ cdef inline bint changes(Watched* a, Watched* b) noexcept nogil:
 
 
 cdef inline bint note_branch(Core* c, Encoder* e, Watched* at) noexcept nogil:
-    """Add the branch to the map, or to the count of predicted ones. Return whether its prediction failed beyond a full map."""
+    """Add the branch to the map, or to the count of predicted ones.
+
+    Return whether its prediction failed beyond a full map.
+    """
     cdef uint8_t state
     cdef bint right
     e.marked = 0
@@ -454,7 +462,9 @@ cdef inline void fill_watched(Machine* m, Core* c, Hart* h, Watched* next, uint3
     next.time = m.now
 
 
-cdef inline void encode_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next_pc, bint taken) noexcept nogil:
+cdef inline void encode_retired(
+    Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next_pc, bint taken
+) noexcept nogil:
     """Take an instruction that has been retired."""
     cdef Encoder* e = h.encoder
     cdef Watched next

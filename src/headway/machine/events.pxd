@@ -94,7 +94,9 @@ cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexc
     look_at_unit(c)
 
 
-cdef inline bint compares(Block* b, uint32_t pc, uint32_t address, uint32_t value, bint loads, bint stores) noexcept nogil:
+cdef inline bint compares(
+    Block* b, uint32_t pc, uint32_t address, uint32_t value, bint loads, bint stores
+) noexcept nogil:
     """Return whether an instruction is what the block's comparators look for."""
     cdef uint32_t where = pc
     if b.control & (BLOCK_LOADS | BLOCK_STORES):
@@ -108,7 +110,9 @@ cdef inline bint compares(Block* b, uint32_t pc, uint32_t address, uint32_t valu
     return where == b.first or (b.control & BLOCK_SECOND and where == b.second)
 
 
-cdef inline void watch_event(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b) noexcept nogil:
+cdef inline void watch_event(
+    Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b
+) noexcept nogil:
     """Find the blocks that fire for a retired instruction with operands a and b, and move the sequencer."""
     cdef TraceUnit* u = &c.unit
     cdef Block* block

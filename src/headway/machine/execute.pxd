@@ -80,7 +80,9 @@ cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t si
     return DONE
 
 
-cdef inline void write_ram(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t value) noexcept nogil:
+cdef inline void write_ram(
+    Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t value
+) noexcept nogil:
     """Store a value that every hart sees from now on."""
     cdef uint32_t offset = address - RAM, low
     memcpy(m.ram + offset, &value, size)
@@ -519,7 +521,8 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
         if h.usable[d.rd] > h.due:
             h.due = h.usable[d.rd]
     if h.due > h.ready and (h.pc >> c.icache.shift) + 1 == h.fetched and h.pc // PAGE == h.page:
-        # The next instruction is in the pipeline already, so the registers that it needs are known and no turn is wasted.
+        # The next instruction is in the pipeline already, so the registers that it needs are known and no turn is
+        # wasted.
         d = &h.code[(h.pc & (PAGE - 1)) >> 1]
         if (d.operation != UNDECODED or decode(m, c, d, h.pc)) and not d.crosses:
             needs(h, d, h.ready)

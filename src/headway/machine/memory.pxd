@@ -193,7 +193,9 @@ cdef inline void miss(Machine* m, Core* c, Hart* h, Cache* cache, uint32_t line,
     block_on(h, line, kind, reason)
 
 
-cdef inline bint wait_for_line(Core* c, Hart* h, Cache* cache, int32_t place, uint32_t line, int kind, int reason) noexcept nogil:
+cdef inline bint wait_for_line(
+    Core* c, Hart* h, Cache* cache, int32_t place, uint32_t line, int kind, int reason
+) noexcept nogil:
     """Wait for a line that is already on its way for another hart of the core."""
     if cache.filled[place] == NEVER:
         block_on(h, line, kind, reason)

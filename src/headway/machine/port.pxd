@@ -8,7 +8,7 @@ from .structures cimport Core, Hart, Machine, TraceUnit
 
 
 cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nogil:
-    """Return whether ``bytes`` more bytes can be kept on the receiving side of the port, enlarging the memory if necessary."""
+    """Return whether ``bytes`` more bytes can be kept behind the port, where memory is enlarged if necessary."""
     cdef uint8_t* larger
     cdef int64_t room
     if u.ring or u.size + bytes <= u.room:

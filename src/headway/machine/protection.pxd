@@ -1,4 +1,7 @@
-"""Physical memory protection: sixteen entries (Volume II, section 3.7). They bind user mode, and machine mode if locked."""
+"""Physical memory protection: sixteen entries (Volume II, section 3.7).
+
+They bind user mode, and machine mode if locked.
+"""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -21,7 +24,10 @@ cdef inline uint32_t configuration(Hart* h, int entry) noexcept nogil:
 
 
 cdef inline void write_pmp(Hart* h, uint32_t number, uint32_t value) noexcept nogil:
-    """Write pmpcfg or pmpaddr. Locked entries keep their values; so does an address that is the base of a locked TOR entry."""
+    """Write pmpcfg or pmpaddr.
+
+    Locked entries keep their values; so does an address that is the base of a locked TOR entry.
+    """
     cdef int k, entry
     cdef uint32_t field, old
     if number < 0x3B0:
@@ -43,7 +49,10 @@ cdef inline void write_pmp(Hart* h, uint32_t number, uint32_t value) noexcept no
 
 
 cdef inline void set_guard(Hart* h) noexcept nogil:
-    """Update whether accesses must be checked. With no entry on, user mode may access everything (unlike the standard)."""
+    """Update whether accesses must be checked.
+
+    With no entry on, user mode may access everything (unlike the standard).
+    """
     cdef int k
     h.attention &= ~<uint32_t>GUARDED
     for k in range(16):

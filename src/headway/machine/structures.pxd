@@ -571,7 +571,8 @@ ctypedef struct Core:
     # A cycle is a tick.
     int32_t plain
     Clock clock
-    # Its clock before the last changes, the latest first: in strict turn a hart is charged for cycles of a rotation ago.
+    # Its clock before the last changes, the latest first: in strict turn a hart is charged for cycles of a rotation
+    # ago.
     Clock past[MAX_THREADS]
     # The eighths of a window for which its clock is stopped.
     uint32_t stopped

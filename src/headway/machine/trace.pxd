@@ -1,8 +1,8 @@
 """The trace unit, which encodes what a core's harts do, cycle by cycle, as packets (docs/trace-format.md).
 
 A hart is watched at four places: before its turn, in the gap before it, when it has retired an instruction, and when it
-has trapped. What it did becomes atoms, and atoms become packets. The packets of one hart are sent in groups, so that the
-packets do not have to name the hart. A group for which the FIFO has no room is lost as a whole, and its hart is not
+has trapped. What it did becomes atoms, and atoms become packets. The packets of one hart are sent in groups, so that
+the packets do not have to name the hart. A group for which the FIFO has no room is lost as a whole, and its hart is not
 traced until there is room.
 
 The log records the same in the simplest form, with one entry for each span of time. It is made without the trace unit,
@@ -68,7 +68,9 @@ cdef inline uint32_t crc_of(Machine* m, uint32_t check, uint8_t* bytes, int coun
     while count >= 4:
         memcpy(&word, bytes, 4)
         check ^= word
-        check = m.crc[3][check & 0xFF] ^ m.crc[2][check >> 8 & 0xFF] ^ m.crc[1][check >> 16 & 0xFF] ^ m.crc[0][check >> 24]
+        check = (
+            m.crc[3][check & 0xFF] ^ m.crc[2][check >> 8 & 0xFF] ^ m.crc[1][check >> 16 & 0xFF] ^ m.crc[0][check >> 24]
+        )
         bytes += 4
         count -= 4
     while count:
@@ -165,7 +167,10 @@ cdef inline int put_tail(TraceUnit* u, uint8_t* at) noexcept nogil:
 
 
 cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bint ends) noexcept nogil:
-    """Send an A-sync, which ends a segment and begins the next. Unless the trace ends, every thread's periodic I-sync is due."""
+    """Send an A-sync, which ends a segment and begins the next.
+
+    Unless the trace ends, every thread's periodic I-sync is due.
+    """
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[LARGEST_HEAD]
     cdef int n, i
@@ -214,7 +219,10 @@ cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept nogil:
-    """Report that the instruction at the address is not the program's. This packet is never lost, to keep decoding correct."""
+    """Report that the instruction at the address is not the program's.
+
+    This packet is never lost, to keep decoding correct.
+    """
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[8]
     if not u.exists or u.etrace:
@@ -241,7 +249,10 @@ cdef inline void compare_code(Machine* m, Core* c, uint32_t address, uint8_t* no
 
 
 cdef inline void vouch(Machine* m, Core* c) noexcept nogil:
-    """Send a check of the segment so far if one is due. It confirms this part even if the rest of the segment is damaged."""
+    """Send a check of the segment so far if one is due.
+
+    It confirms this part even if the rest of the segment is damaged.
+    """
     cdef TraceUnit* u = &c.unit
     cdef uint8_t bytes[5]
     if u.length < u.vouched + VOUCHED or not fits(c, sizeof(bytes)):
@@ -306,7 +317,8 @@ cdef inline uint32_t place_of_stall(Traced* t, uint32_t stall) noexcept nogil:
 
     The host cannot predict which place it is, so there are no branches here.
     """
-    cdef uint32_t first = t.short_stalls[0], second = t.short_stalls[1], third = t.short_stalls[2], fourth = t.short_stalls[3]
+    cdef uint32_t first = t.short_stalls[0], second = t.short_stalls[1]
+    cdef uint32_t third = t.short_stalls[2], fourth = t.short_stalls[3]
     cdef bint within_one = first == stall
     cdef bint within_two = within_one | (second == stall)
     cdef bint within_three = within_two | (third == stall)
@@ -506,7 +518,7 @@ cdef inline void add_not_taken(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 
 cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t told) noexcept nogil:
-    """Send a branch address: the low bits that have changed since the last address; type, cause and thread if they changed."""
+    """Send a branch address: the low bits that have changed, and type, cause and thread if they have."""
     cdef Traced* t = &h.traced
     cdef uint8_t bytes[16]
     cdef uint32_t value = address >> 1, changed = value ^ t.base >> 1, id = id_of(h)
@@ -567,7 +579,7 @@ cdef inline void forget_history(Hart* h) noexcept nogil:
 
 
 cdef inline int put_place(Hart* h, uint8_t* at) noexcept nogil:
-    """Write the ASID, which this machine does not have, the thread, and the PC, with at most four zero bytes in a row."""
+    """Write the ASID (this machine has none), the thread, and the PC, with at most four zero bytes in a row."""
     at[0] = 0x80
     put_word(at + 1, id_of(h), 4)
     put_word(at + 5, h.pc | 1, 4)
@@ -812,7 +824,10 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
 
 
 cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_t to, int depth) noexcept nogil:
-    """Record that the hart was halted and then woke. In strict turn the rotation in which it was woken belongs to waking."""
+    """Record that the hart was halted and then woke.
+
+    In strict turn the rotation in which it was woken belongs to waking.
+    """
     cdef int64_t woken = h.traced.woken
     if not from_ <= woken <= to:
         woken = from_ if woken < from_ else to
@@ -868,7 +883,9 @@ cdef inline void push_return(Traced* t, Decoded* d, uint32_t pc) noexcept nogil:
         t.depth += 1
 
 
-cdef inline void trace_cycles(Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+cdef inline void trace_cycles(
+    Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken
+) noexcept nogil:
     """Trace an instruction that has been retired, and its cycles."""
     cdef int operation = d.operation
     if not taken:
@@ -886,7 +903,9 @@ cdef inline void trace_cycles(Machine* m, Core* c, Hart* h, Decoded* d, int32_t 
         add_stall(m, c, h, LONG, (cost + m.unit - 1) // m.unit - 1)
 
 
-cdef inline void trace_waypoints(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+cdef inline void trace_waypoints(
+    Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken
+) noexcept nogil:
     """Trace an instruction that has been retired, without cycles."""
     cdef int operation = d.operation
     if BEQ <= operation <= BGEU:
@@ -899,7 +918,9 @@ cdef inline void trace_waypoints(Machine* m, Core* c, Hart* h, Decoded* d, uint3
         push_return(&h.traced, d, pc)
 
 
-cdef inline void trace_retired(Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+cdef inline void trace_retired(
+    Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken
+) noexcept nogil:
     """Trace an instruction of a hart that is traced, in the unit's format."""
     if c.unit.cycle_accurate:
         trace_cycles(m, c, h, d, cost, pc, next, taken)
@@ -909,7 +930,9 @@ cdef inline void trace_retired(Machine* m, Core* c, Hart* h, Decoded* d, int32_t
         trace_waypoints(m, c, h, d, pc, next, taken)
 
 
-cdef inline void watch_retired(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken) noexcept nogil:
+cdef inline void watch_retired(
+    Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t next, bint taken
+) noexcept nogil:
     """Record an instruction that has been retired."""
     cdef int operation = d.operation
     if h.attention & LOGGED:

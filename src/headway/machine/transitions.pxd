@@ -3,8 +3,8 @@
 Rows are kept only while a recording is made. Without one, a change of state costs one more comparison.
 
 A row has the tick at which the state began and how long it lasted. Over the rows of a thread or hart, the times and the
-counts of a state add up to those of its cell. The cell counts an occurrence when the state is entered. Its row counts it
-when the state ends, and not where the state is only interrupted, so the cell remembers that one is `open`.
+counts of a state add up to those of its cell. The cell counts an occurrence when the state is entered. Its row counts
+it when the state ends, and not where the state is only interrupted, so the cell remembers that one is `open`.
 """
 
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
@@ -44,7 +44,9 @@ cdef inline Row* new_row(Machine* m, int64_t time, Thread* t, int cpu, int state
     return row
 
 
-cdef inline void tell_time(Machine* m, int64_t start, int64_t until, Thread* t, int cpu, int state, int32_t count) noexcept nogil:
+cdef inline void tell_time(
+    Machine* m, int64_t start, int64_t until, Thread* t, int cpu, int state, int32_t count
+) noexcept nogil:
     """Write a hart's state down, less the system-management interrupts within it, which are rows of their own."""
     cdef int64_t at, end
     cdef Row* row
@@ -124,7 +126,10 @@ cdef inline void tell_away(Machine* m, Thread* t, int64_t until, Hart* by) noexc
 
 
 cdef inline void tell_correction(Machine* m, Hart* h, int64_t time) noexcept nogil:
-    """Write down that ``time`` goes from the hart's state to its overhead. A row on disk takes 31 bits of it at most."""
+    """Write down that ``time`` goes from the hart's state to its overhead.
+
+    A row on disk takes 31 bits of it at most.
+    """
     cdef int64_t part
     cdef int32_t count = 1
     cdef Row* row

@@ -11,7 +11,9 @@ from .signals cimport TOLD_RETURN, TOLD_TRAP, tell
 from .structures cimport Core, Hart, Machine
 
 
-cdef inline void trap(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value, bint interrupt, int64_t cycle) noexcept nogil:
+cdef inline void trap(
+    Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value, bint interrupt, int64_t cycle
+) noexcept nogil:
     """Enter the trap handler. From the cycle on, the hart is in the trap's state."""
     cdef int state
     h.trap_count += 1

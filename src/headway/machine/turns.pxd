@@ -17,7 +17,7 @@ cdef inline void take_turn(Core* c, Hart* h, int64_t cycle) noexcept nogil:
 
 
 cdef inline void next_turn_strict(Core* c, int64_t cycle, int slot) noexcept nogil:
-    """Give the turn to the first hart that can use a cycle of its own, from `cycle` on; `cycle` belongs to hart `slot`."""
+    """Give the turn to the first hart that can use a cycle of its own, from `cycle` on, which is that of `slot`."""
     cdef int64_t best = NEVER, at
     cdef int i, first = slot
     cdef Hart* h
@@ -43,12 +43,12 @@ cdef inline void next_turn_strict(Core* c, int64_t cycle, int slot) noexcept nog
 
 
 cdef inline void next_turn_skip(Core* c, int64_t cycle, int slot) noexcept nogil:
-    """Give the turn to the first hart after the last that can issue at `cycle`; if none can, to the one that can soonest."""
+    """Give the turn to the first hart from `slot` on that can issue at `cycle`; if none can, to the soonest."""
     cdef int64_t best = NEVER
-    cdef int i
+    cdef int _
     cdef Hart* h
     cdef Hart* chosen = NULL
-    for i in range(c.threads):
+    for _ in range(c.threads):
         h = &c.harts[slot]
         if h.ready <= cycle:
             take_turn(c, h, cycle)
@@ -80,7 +80,7 @@ cdef inline void next_turn(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void new_turn(Machine* m, Core* c) noexcept nogil:
-    """Choose the turn again, from now on, after something outside the core changed its clock or when its harts can issue."""
+    """Choose the turn again, from now on, after the clock has changed, or when harts can issue."""
     cdef int64_t cycle = max(c.cycle + 1, cycle_of(c, m.now))
     if c.threads == 1:
         take_turn(c, c.harts, max(cycle, c.harts.ready))
@@ -102,5 +102,5 @@ cdef inline void wait_again(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline void resume(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t ready) noexcept nogil:
-    """Let a hart that was halted until the cycle issue from `ready` on; in strict turn, in a rotation that begins later."""
+    """Let a hart that was halted until the cycle issue from `ready` on; in strict turn, in a later rotation."""
     h.ready = max(ready, cycle + c.threads - 1) if m.strict else max(ready, cycle)

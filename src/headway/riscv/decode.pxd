@@ -35,7 +35,9 @@ cdef inline int32_t signed(uint32_t value, int width) noexcept nogil:
     return <int32_t>(value << (32 - width)) >> (32 - width)
 
 
-cdef inline void put(Decoded* d, int operation, uint32_t rd, uint32_t rs1, uint32_t rs2, int32_t immediate) noexcept nogil:
+cdef inline void put(
+    Decoded* d, int operation, uint32_t rd, uint32_t rs1, uint32_t rs2, int32_t immediate
+) noexcept nogil:
     d.operation = <uint8_t>operation
     d.rd = <uint8_t>(rd if rd else NOWHERE)
     d.rs1 = <uint8_t>rs1

@@ -115,7 +115,10 @@ cdef class Deformatter:
         return [self.rest.hex(), self.position, self.current, self.first, self.offsets]
 
     def load(self, list state not None):
-        """Go on where `save` was called. Raises ValueError, TypeError, IndexError or OverflowError if it is no state."""
+        """Go on where `save` was called.
+
+        Raises ValueError, TypeError, IndexError or OverflowError if it is no state.
+        """
         cdef int i
         rest, self.position, self.current, self.first, offsets = state
         self.rest = bytes.fromhex(rest)

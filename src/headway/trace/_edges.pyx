@@ -47,15 +47,17 @@ cdef class LineClock(EdgeClock):
     cdef int64_t convert(self, int64_t time) except? -1:
         cdef double found = rint(self.first + time / self.rate)
         if not -9223372036854775808.0 <= found < 9223372036854775808.0:
-            raise HeadwayError(f"a time of this trace, {found:.0f} ns, is too large to be exported: export a part of it")
+            raise HeadwayError(
+                f"a time of this trace, {found:.0f} ns, is too large to be exported: export a part of it"
+            )
         return <int64_t>found
 
 
 cdef class SliceEdges:
     """Makes edges from spans of time and gives them to ``receive`` in blocks (`edges.Edges`).
 
-    Spans have times of the producer, from 0 to 2^63 - 1, which ``clock`` converts to nanoseconds. They come in the order
-    of their track's time. A span that lies before the time that its track has reached is left out and counted
+    Spans have times of the producer, from 0 to 2^63 - 1, which ``clock`` converts to nanoseconds. They come in the
+    order of their track's time. A span that lies before the time that its track has reached is left out and counted
     (``passed``).
     """
 

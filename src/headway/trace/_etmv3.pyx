@@ -1,4 +1,6 @@
-"""A parser for ETMv3 packets. A header gives the kind of a packet and, with continuation bits of its payload, its length.
+"""A parser for ETMv3 packets.
+
+A header gives the kind of a packet and, with continuation bits of its payload, its length.
 
 The parser needs no program image and never fails. A byte that cannot begin a packet (a reserved header, a payload that
 breaks the rules, a kind for which the trace unit is not configured) is noise of one byte, and the next byte is read as
@@ -19,7 +21,7 @@ DEF LONGEST = 24  # bytes; an I-sync with all its fields has 20
 
 cdef int atoms_of(uint8_t header, bint cycle_accurate, Atom* out, int* left) noexcept nogil:
     """Find the atoms of a P-header (at most 16), and the cycles that passed after the last; -1 if it is no P-header."""
-    cdef int n = 0, i, count
+    cdef int i, count
     left[0] = 0
     if header & 0x81 != 0x80:
         return -1
@@ -119,7 +121,7 @@ cdef class Parser(StreamParser):
 
     cdef int timestamp(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         # Every byte has a continuation bit, except the last possible one, all of whose bits are data.
-        cdef int n, i, most = self.time_bytes
+        cdef int n, most = self.time_bytes
         cdef uint64_t value = 0
         for n in range(1, most + 1):
             if <size_t>n >= size:

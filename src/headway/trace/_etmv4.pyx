@@ -2,15 +2,16 @@
 
 Like the others it needs no program image and never fails: a byte that cannot begin a packet is noise of one byte.
 
-Source: ARM IHI 0064, "Embedded Trace Macrocell architecture specification ETMv4", chapter 6; ARM DDI 0487, D5 (ETE). Sizes
-of exception packets of ETE and offsets of commits are as OpenCSD reads them.
+Source: ARM IHI 0064, "Embedded Trace Macrocell architecture specification ETMv4", chapter 6; ARM DDI 0487, D5 (ETE).
+Sizes of exception packets of ETE and offsets of commits are as OpenCSD reads them.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from headway.trace._packets cimport (
     ADDRESS, ATOMS, BASED, CANCELLED, COMMIT, CONDITIONAL, CONTEXT, COUNT, CYCLES, DATA, EVENT, FULL, IGNORE, INFO,
-    INSTRUMENTATION, MARKER, ON, QUOTA, RAISED, RETURN, SOURCE, TIMESTAMP, TRANSACTION, Packet, StreamParser, length7, little,
+    INSTRUMENTATION, MARKER, ON, QUOTA, RAISED, RETURN, SOURCE, TIMESTAMP, TRANSACTION, Packet, StreamParser, length7,
+    little,
 )
 
 DEF LONGEST = 40        # bytes; a trace info has at most 33
@@ -43,7 +44,7 @@ cdef class Parser(StreamParser):
     cdef int packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         """Read one packet. Return its bytes; 0 if there is none; -1 if it does not end yet."""
         cdef uint8_t h = data[0]
-        cdef int n, i, k
+        cdef int n, k
         if h >= 0xC0:
             p.kind = ATOMS
             if h >= 0xF8:
@@ -361,7 +362,7 @@ cdef class Parser(StreamParser):
         return 0
 
     cdef int quota(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
-        """Read a Q packet: in ``count`` the instructions that were executed, if it has that, and an address, if it has one."""
+        """Read a Q packet: in ``count`` the instructions that were executed, and an address, if it has them."""
         cdef uint8_t form = data[0] & 15
         cdef int n = 1, k
         p.kind = QUOTA

@@ -14,8 +14,8 @@ from libc.string cimport memset
 
 from headway.trace._etmv4 cimport HAS_THREAD, MISPREDICT, WIDE, WITH_CONTEXT
 from headway.trace._packets cimport (
-    A64, ADDRESS, ALIGNMENT, ARM, ATOMS, BASED, CANCELLED, COMMIT, CONTEXT, COUNT, CYCLES, DISCARD, FULL, INCOMPLETE, INFO, LOST,
-    NOISE, ON, QUOTA, RAISED, SOURCE, THUMB, TIMESTAMP, TRANSACTION, Packet,
+    A64, ADDRESS, ALIGNMENT, ARM, ATOMS, BASED, CANCELLED, COMMIT, CONTEXT, COUNT, CYCLES, DISCARD, FULL, INCOMPLETE,
+    INFO, LOST, NOISE, ON, QUOTA, RAISED, SOURCE, THUMB, TIMESTAMP, TRANSACTION, Packet,
 )
 from headway.trace._program cimport AWAITING, HERE, ISB, NOWHERE, TSTART, WAIT, InstructionTable
 from headway.trace._records cimport COUNTED, DAMAGE, IMAGE, OFF, OVERFLOW, TRUNCATED
@@ -64,11 +64,13 @@ cdef class Etmv4Flow(WaypointFlow):
     cdef Element exception
 
     def __init__(
-        self, InstructionTable program not None, *, cycle_accurate, return_stack, waits, embedded, transactions, deepest,
-        threads, assumes,
+        self, InstructionTable program not None, *, cycle_accurate, return_stack, waits, embedded, transactions,
+        deepest, threads, assumes,
     ):
         kinds = 1 << ISB | (1 << WAIT if waits else 0) | (1 << TSTART if embedded else 0)
-        self.walk = Walk(program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds, assumes=assumes)
+        self.walk = Walk(
+            program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds, assumes=assumes
+        )
         self.walk.holds = cycle_accurate
         self.embedded, self.transactions, self.deepest = embedded, transactions, min(deepest, 1 << 20)
 

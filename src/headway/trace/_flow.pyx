@@ -23,8 +23,8 @@ from libc.string cimport memcpy, memmove
 
 from headway.trace._etmv3 cimport Atom, atoms_of
 from headway.trace._packets cimport (
-    ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, JAZELLE, NOISE, PROGRESS, SWITCH, SYNC, THUMB,
-    THUMBEE, TIMESTAMP, Packet, Packets,
+    ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, JAZELLE, NOISE, PROGRESS, SWITCH,
+    SYNC, THUMB, THUMBEE, TIMESTAMP, Packet, Packets,
 )
 from headway.trace._program cimport (
     ABSENT, AWAITING, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
@@ -80,7 +80,8 @@ cdef class Flow(RecordWriter):
     cdef bint confined         # nothing outside the program is traced
     cdef public bint searching     # a lost address is searched for
     cdef readonly uint64_t stretches, contradictions
-    cdef readonly uint64_t left       # number of times that it left the program and came back without executing anything
+    # Number of times that it left the program and came back without executing anything
+    cdef readonly uint64_t left
     cdef readonly uint64_t visited    # number of times that something was executed outside
 
     def __init__(
@@ -117,7 +118,7 @@ cdef class Flow(RecordWriter):
         return self.regain.given_up
 
     def begins(self):
-        """Report that nothing is missing before the stream's first byte: its first I-sync is valid without an A-sync."""
+        """Report that nothing is missing before the first byte: the first I-sync is valid without an A-sync."""
         self.begun = self.headed = True
 
     def finish(self):
@@ -127,7 +128,10 @@ cdef class Flow(RecordWriter):
         return self.give(True)
 
     cdef Records give(self, bint last):
-        """Return all final rows: without the last instruction, which an exception can cancel, or a gap that may continue."""
+        """Return all final rows.
+
+        The last instruction, which an exception can cancel, and a gap that may continue are not among them.
+        """
         cdef size_t n = self.used
         if not last and not self.gap.open:
             while n and self.used - n < BACK and self.rows[n - 1].sort != INSTRUCTION and self.rows[n - 1].sort != GAP:
@@ -137,7 +141,10 @@ cdef class Flow(RecordWriter):
         return self.hand_over(n)
 
     cdef int check(self, Place* place, size_t* upto) except -1:
-        """Follow the span from a place. Set how many items fit, and their instructions; return 0, or why the next does not."""
+        """Follow the span from a place.
+
+        Set how many items fit, and their instructions; return 0, or why the next does not.
+        """
         cdef size_t i
         cdef Code* code = NULL
         cdef int why
@@ -235,7 +242,10 @@ cdef class Flow(RecordWriter):
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
-        """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
+        """Begin a part in which the address is not known.
+
+        A gap that ended just now, without an instruction, goes on.
+        """
         self.place.known = NOWHERE
         if not self.gap.open:
             self.regain.begin()
@@ -431,7 +441,10 @@ cdef class Flow(RecordWriter):
         if p.isa > THUMB:
             self.open_gap(ISA_, p.index)
             return 0
-        if self.gap.open and p.kind == BRANCH and not p.has & FULL and code_at(self.seen, address, p.isa).branching == ABSENT:
+        if (
+            self.gap.open and p.kind == BRANCH and not p.has & FULL
+            and code_at(self.seen, address, p.isa).branching == ABSENT
+        ):
             self.place.address, self.place.isa, self.partly = address, p.isa, True
             return 0
         self.close_gap(p.index)

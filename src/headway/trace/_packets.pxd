@@ -44,7 +44,8 @@ cdef enum Has:
     CANCEL = 8         # … that cancels the last instruction
     FULL = 16          # a branch with all its address bits
     SWITCH = 32        # a branch with exception information but no exception: the security state changed
-    BASED = 64         # a branch whose missing bits come from an address with no damage after it; a timestamp with all its bits
+    # A branch whose missing bits come from an address with no damage after it; a timestamp with all its bits
+    BASED = 64
 
 cdef enum ISA:
     ARM = 0
@@ -90,7 +91,7 @@ cdef class StreamParser:
     cdef int simple_packet(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil
 
 cdef inline int length7(const uint8_t* data, size_t size, int most) noexcept nogil:
-    """Return the bytes of a number with continuation bits: 0 if it does not end within `most`, -1 if data ends in it."""
+    """Return the bytes of a number with continuation bits; 0: it does not end within `most`; -1: data ends in it."""
     cdef int i
     for i in range(most):
         if <size_t>i >= size:

@@ -1,7 +1,7 @@
 """Packets of any trace protocol, and what their parsers have in common.
 
-An A-sync is at least five bytes 0 (in ETMv4 eleven) and a byte 80. A packet becomes final when the longest packet would fit
-into what has been read. How the input was divided therefore makes no difference.
+An A-sync is at least five bytes 0 (in ETMv4 eleven) and a byte 80. A packet becomes final when the longest packet would
+fit into what has been read. How the input was divided therefore makes no difference.
 
 Source: ARM IHI 0014Q, 7.5; ARM IHI 0035B, 4.3; ARM IHI 0064, 6.4.
 """

@@ -54,11 +54,14 @@ cdef class InstructionTable:
     cdef int grow(self) except -1
     cdef int add(self, Code* code) except -1
 
+
 @cython.final
 cdef class Seen(InstructionTable):
     cdef InstructionTable program
-    cdef Code* log             # what happened to the table, in order; `explored` is set where that became true of a key,
-    cdef size_t logged, room   # and the key is 0 where the table was emptied
+    # What happened to the table, in order; `explored` is set where that became true of a key, and the key is 0 where
+    # the table was emptied.
+    cdef Code* log
+    cdef size_t logged, room
     cdef bint logs             # a log is kept
     cdef Code* count_ahead(self, uint64_t address, uint8_t isa) except NULL
     cdef int note(self, uint64_t key, Code* code, bint explored) except -1

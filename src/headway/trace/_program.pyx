@@ -1,8 +1,8 @@
 """The instructions of a program by address, each found once, for the flow.
 
-`InstructionTable` is shared by all streams that execute it, so that each instruction is disassembled only once. `Seen` holds the
-instructions that one stream has reached. A lost address of the stream is searched there, so it must not contain what
-other streams have reached.
+`InstructionTable` is shared by all streams that execute it, so that each instruction is disassembled only once. `Seen`
+holds the instructions that one stream has reached. A lost address of the stream is searched there, so it must not
+contain what other streams have reached.
 """
 
 cimport cython

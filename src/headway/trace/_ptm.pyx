@@ -10,7 +10,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from headway.trace._packets cimport (
     ARM, ATOMS, BASED, BRANCH, COUNT, EXCEPTION, FULL, JAZELLE, SWITCH, SYNC, THUMB, THUMBEE,
-    TIMESTAMP, WAYPOINT, Packet, StreamParser, length7, little,
+    TIMESTAMP, WAYPOINT, Packet, StreamParser, little,
 )
 
 DEF LONGEST = 16   # bytes; a timestamp with a cycle count has 15

@@ -26,7 +26,9 @@ cdef class PtmFlow(WaypointFlow):
         assumes,
     ):
         kinds = 1 << ISB | (1 << DMB | 1 << DSB if barriers else 0)
-        self.walk = Walk(program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds, assumes=assumes)
+        self.walk = Walk(
+            program, counted=cycle_accurate, threads=threads, stack=return_stack, barriers=kinds, assumes=assumes
+        )
         self.cycle_accurate, self.broadcast = cycle_accurate, branch_broadcast
 
     cdef int packet(self, Packet* p) except -1:

@@ -384,7 +384,10 @@ cdef class RecordWriter:
         return [self.cycle, self.pending, self.epoch, self.thread, self.gap, rows.hex()]
 
     cdef int restore(self, list state) except -1:
-        """Take over a state that `saved` returned. Raises ValueError, TypeError, KeyError or OverflowError for another."""
+        """Take over a state that `saved` returned.
+
+        Raises ValueError, TypeError, KeyError or OverflowError for another.
+        """
         cdef bytes rows
         cdef size_t i, used
         cdef Row* row

@@ -27,6 +27,7 @@ cdef struct Atoms
 
 cdef bint confirms(Packet* p, Place* after) noexcept
 
+
 @cython.final
 cdef class Regain:
     cdef Seen seen

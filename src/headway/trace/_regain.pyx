@@ -9,8 +9,8 @@ was, from where its calls return to, and from the function that returns to the p
 share the known bits; and, if it is at none of these, all that are near.
 
 The search costs time, which is counted in steps: an instruction that is looked at. Each place of damage has a budget of
-them. Beyond it the search is given up, which is counted, and the gap lasts to the next complete address. The budgets are
-paid from a credit that the stream's atoms earn, so that noise is decoded in linear time, too.
+them. Beyond it the search is given up, which is counted, and the gap lasts to the next complete address. The budgets
+are paid from a credit that the stream's atoms earn, so that noise is decoded in linear time, too.
 """
 
 cimport cython
@@ -243,7 +243,7 @@ cdef class Regain:
         return True
 
     cdef size_t nearest(self, Stretch* s, size_t start, Place* places, size_t n) except? 0:
-        """Return the place that is the fewest instructions away from where the stream was before; n if it is not clear."""
+        """Return the place the fewest instructions away from where the stream was before; n if it is not clear."""
         cdef Place way = s.place
         cdef Code* code = NULL
         cdef uint32_t around[REACHED]
@@ -284,7 +284,9 @@ cdef class Regain:
                 waiting = reach(around, isas, steps, waiting, code.target, code.target_isa, far + 1)
             if code.branching == INDIRECT or code.branching == RETURNS:
                 for i in range(min(self.calls, <size_t>CALLS)):
-                    waiting = reach(around, isas, steps, waiting, self.returns[(self.calls - 1 - i) % CALLS], isa, far + AWAY)
+                    waiting = reach(
+                        around, isas, steps, waiting, self.returns[(self.calls - 1 - i) % CALLS], isa, far + AWAY
+                    )
             if code.branching == PLAIN or code.branching == IT or code.conditional or code.block:
                 waiting = reach(around, isas, steps, waiting, address + code.size, isa, far + 1)
         return found if second >= 2 * least + CLEARLY else n
@@ -330,7 +332,7 @@ cdef class Regain:
         return 0
 
     cdef int explore(self, uint32_t address, uint8_t isa) except -1:
-        """Visit what direct branches reach from there: a lost stream continues near, perhaps in code not reached before."""
+        """Visit what direct branches reach from there: a lost stream continues near, perhaps in new code."""
         cdef uint32_t ahead[BRANCHES]
         cdef uint8_t isas[BRANCHES]
         cdef size_t taken = 0, waiting = 1, before
@@ -375,7 +377,10 @@ cdef class Regain:
         ]
 
     cdef int restore(self, list state) except -1:
-        """Take over a state that `saved` returned. Raises ValueError, TypeError, IndexError or OverflowError for another."""
+        """Take over a state that `saved` returned.
+
+        Raises ValueError, TypeError, IndexError or OverflowError for another.
+        """
         cdef size_t i
         (
             self.credit, self.budget, self.searching, self.exhausted, self.searches, self.given_up, self.trusted,

@@ -15,9 +15,9 @@ cdef struct Stretch:
 cdef class Selection:
     """The choice of one stream's records, which are passed to `of` in order.
 
-    ``stretches``: (epoch, first cycle, end) in the order of time; None: all. ``threads``: the threads whose instructions
-    are wanted; None: all. A gap may be of any thread, so threads leave out no gap. Records without a cycle are in no
-    stretch.
+    ``stretches``: (epoch, first cycle, end) in the order of time; None: all. ``threads``: the threads whose
+    instructions are wanted; None: all. A gap may be of any thread, so threads leave out no gap. Records without a cycle
+    are in no stretch.
     """
 
     cdef Stretch* stretches
@@ -93,9 +93,9 @@ cdef class Selection:
 def note_threads(Records block not None, list runs, dict last, thread):
     """Note which threads the records of a stream are of, in order. Return the thread at their end.
 
-    ``thread`` is the one before them; None: none is known. ``runs`` gets (thread, epoch, cycle) of the first instruction
-    of each run, and ``last`` by thread its last instruction, or the gap after it, as far as these have cycles. Where
-    tracing was off is no gap.
+    ``thread`` is the one before them; None: none is known. ``runs`` gets (thread, epoch, cycle) of the first
+    instruction of each run, and ``last`` by thread its last instruction, or the gap after it, as far as these have
+    cycles. Where tracing was off is no gap.
     """
     cdef Py_ssize_t i, seen = -1
     cdef Row* r

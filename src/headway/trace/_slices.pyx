@@ -50,7 +50,7 @@ cdef class CaptureSlices:
     cdef Py_ssize_t limited, next
     cdef uint64_t limit, cycle
     cdef uint32_t epoch
-    cdef int32_t gaps[REASONS] # labels
+    cdef int32_t gaps[REASONS]  # labels
     cdef int32_t unplaced, stall
     cdef int32_t lost          # the label of why it is not known what was done since `reached`; -1: it is known
     cdef int64_t reached
@@ -66,7 +66,8 @@ cdef class CaptureSlices:
             self.gaps[i] = -1
         for why in Why:
             self.gaps[<int>why] = edges.label(why.state, "gap")
-        self.unplaced, self.stall, self.lost = edges.label("unknown.alignment", "gap"), edges.label("stall", "stall"), -1
+        self.unplaced, self.lost = edges.label("unknown.alignment", "gap"), -1
+        self.stall = edges.label("stall", "stall")
         self.enter(0)
 
     def __dealloc__(self):
@@ -201,7 +202,9 @@ cdef class CaptureSlices:
 
 
 cdef class RunSlices:
-    """The slices of a thread that perf recorded, or of a processor: an instruction lasts from the end of the one before.
+    """The slices of a thread that perf recorded, or of a processor.
+
+    An instruction lasts from the end of the one before.
     """
 
     cdef uint64_t track, cycle
@@ -223,7 +226,8 @@ cdef class RunSlices:
                 raise HeadwayError(f"a time of this trace, {r.cycle}, is too large to be exported: export a part of it")
             if r.sort == INSTRUCTION:
                 edges.executed(
-                    self.track, <int64_t>start, <int64_t>r.cycle, r.address, block.threads, r.thread if block.threads else 0
+                    self.track, <int64_t>start, <int64_t>r.cycle, r.address, block.threads,
+                    r.thread if block.threads else 0
                 )
             else:
                 edges.was_apart(

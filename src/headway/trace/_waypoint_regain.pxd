@@ -21,6 +21,7 @@ cdef struct Event:
     uint8_t sort
     uint8_t executed
 
+
 @cython.final
 cdef class WaypointRegain:
     cdef InstructionTable program

@@ -11,7 +11,7 @@ The search costs time, which is counted in steps, as in `_regain`.
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy
 
@@ -189,7 +189,10 @@ cdef class WaypointRegain:
         return [recent.hex(), self.head, events.hex(), self.credit, self.paid, self.searches, self.given_up]
 
     cdef int restore(self, list state) except -1:
-        """Take over a state that `saved` returned. Raises ValueError, TypeError, IndexError or OverflowError for another."""
+        """Take over a state that `saved` returned.
+
+        Raises ValueError, TypeError, IndexError or OverflowError for another.
+        """
         cdef bytes recent, events
         cdef size_t i
         text, self.head, kept, self.credit, self.paid, self.searches, self.given_up = state
@@ -211,8 +214,8 @@ cdef class WaypointRegain:
     cdef int settle(self, Place* place) except -1:
         """Go on to the next waypoint. Return 0, or MISFIT if there is none, as in `_waypoints.Walk.run`."""
         cdef Code* code
-        cdef int n
-        for n in range(LONGEST):
+        cdef int _
+        for _ in range(LONGEST):
             if not self.budget:
                 return MISFIT
             self.budget -= 1

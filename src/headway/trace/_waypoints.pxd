@@ -12,6 +12,7 @@ cdef struct Return:        # an entry of the return stack
     uint8_t isa
     bint assumed
 
+
 @cython.final
 cdef class Walk(RecordWriter):
     cdef InstructionTable program

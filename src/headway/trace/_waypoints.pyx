@@ -8,18 +8,18 @@ must agree:
 * an address comes where the program branches indirectly, and only there;
 * an address that is repeated for synchronisation is the one that the walk has reached.
 
-Where they disagree, a gap begins, until the next address; then `_waypoint_regain` may find the place by the atoms before
-it. An address that may be wrong (because it was completed from
-bits that came before damage) is on trial: what follows from it becomes records only once the walk has come to an
-indirect branch just when the trace says so. If the trial fails, the gap goes on.
+Where they disagree, a gap begins, until the next address; then `_waypoint_regain` may find the place by the atoms
+before it. An address that may be wrong (because it was completed from bits that came before damage) is on trial: what
+follows from it becomes records only once the walk has come to an indirect branch just when the trace says so. If the
+trial fails, the gap goes on.
 
 Code that is in no image makes calls and returns that cannot be seen, so the return stack is unknown after it. A return
 to an address that was there before is a gap without an image.
 
 A walk that assumes goes on where trace and program disagree, as if the trace were right and the program another one
 than that which ran: a branch without a condition that is not executed is passed by, and the return stack is kept. What
-was executed from there up to the next address of the trace that has all its bits is marked `ASSUMED`. So is what follows
-after a return to a call of before.
+was executed from there up to the next address of the trace that has all its bits is marked `ASSUMED`. So is what
+follows after a return to a call of before.
 
 Cycles are known at waypoints. An instruction before a waypoint has the cycle at which the waypoint before it was done,
 and 0 cycles.
@@ -34,8 +34,8 @@ from headway.trace._program cimport (
     code_at, key_of,
 )
 from headway.trace._records cimport (
-    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED, UNTRACED, Records, Row,
-    add_row,
+    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED,
+    UNTRACED, Records, Row, add_row,
 )
 from headway.trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
 
@@ -125,7 +125,10 @@ cdef class Walk:
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
-        """Begin a part in which the address is not known. A gap that ended just now, without an instruction, goes on."""
+        """Begin a part in which the address is not known.
+
+        A gap that ended just now, without an instruction, goes on.
+        """
         self.resume(ANYTHING, 0)
         self.place.known = NOWHERE
         self.begin_gap(why, index, not self.trial)
@@ -281,8 +284,8 @@ cdef class Walk:
 
     cdef int run(self, Code** at, uint64_t index) except -1:
         """Add the instructions before the next waypoint. Return 0, or why there is none."""
-        cdef int n
-        for n in range(LONGEST_RUN):
+        cdef int _
+        for _ in range(LONGEST_RUN):
             at[0] = code_at(self.program, self.place.address, self.place.isa)
             if at[0].branching == ABSENT:
                 return IMAGE
@@ -368,11 +371,11 @@ cdef class Walk:
         """Go to an address, without a branch on the way. ``inclusive``: the instruction there was executed, too."""
         cdef Code* code
         cdef size_t first = self.used
-        cdef int n
+        cdef int _
         if self.place.known != HERE:
             return 0
         address = within(address, self.place.isa)
-        for n in range(LONGEST_RUN):
+        for _ in range(LONGEST_RUN):
             if not inclusive and self.place.address == address:
                 return 0
             code = code_at(self.program, self.place.address, self.place.isa)
@@ -392,14 +395,14 @@ cdef class Walk:
     cdef int source(self, uint64_t address, uint8_t isa, uint64_t index) except -1:
         """Go to an address past branches that were not taken; the instruction there was executed."""
         cdef Code* code
-        cdef int n
+        cdef int _
         if self.place.known == AWAITING:
             self.go_back(index)
         if self.place.known != HERE:
             return 0
         address = within(address, self.place.isa)
         self.first = self.used
-        for n in range(LONGEST_RUN):
+        for _ in range(LONGEST_RUN):
             code = code_at(self.program, self.place.address, self.place.isa)
             if code.branching == ABSENT:
                 self.open_gap(IMAGE, index)
@@ -585,7 +588,7 @@ cdef class WaypointFlow:
         return self.packets is not None
 
     def begins(self):
-        """Report that nothing is missing before the stream's first byte: its first I-sync is valid without an A-sync."""
+        """Report that nothing is missing before the first byte: the first I-sync is valid without an A-sync."""
         self.aligned = True
 
     def feed(self, Packets packets not None):

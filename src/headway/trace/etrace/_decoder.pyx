@@ -16,8 +16,8 @@ from headway.trace._records cimport Named, SymbolCells
 from headway.trace._text cimport put_address, put_bytes, put_decimal
 
 from ._packets cimport (
-    BRANCH_PREDICTION, CONTEXT, ENDED_ANYWAY, ENDED_REPORTED, FULL_ADDRESS, IMPLICIT_EXCEPTION, IMPLICIT_RETURN, JUMP_TARGET_CACHE, LONGEST,
-    LOST, NO_CHANGE, SEQUENTIAL_JUMP, START, SUPPORT, TRAP, Packet, Widths, read_packet,
+    BRANCH_PREDICTION, CONTEXT, ENDED_ANYWAY, FULL_ADDRESS, IMPLICIT_RETURN,
+    JUMP_TARGET_CACHE, LOST, NO_CHANGE, SEQUENTIAL_JUMP, START, SUPPORT, TRAP, Packet, Widths, read_packet,
 )
 
 __all__ = ["EtraceChoice", "EtraceDecoder", "EtraceRows"]
@@ -156,13 +156,17 @@ cdef void classify(Code* code, uint32_t word, uint64_t address, bint wide) noexc
     if word & 3 == 1:
         if f3 == 5 or f3 == 1 and not wide:
             i = (
-                (word >> 12 & 1) << 11 | (word >> 11 & 1) << 4 | (word >> 9 & 3) << 8 | (word >> 8 & 1) << 10 | (word >> 7 & 1) << 6
+                (word >> 12 & 1) << 11 | (word >> 11 & 1) << 4 | (word >> 9 & 3) << 8 | (word >> 8 & 1) << 10
+                | (word >> 7 & 1) << 6
                 | (word >> 6 & 1) << 7 | (word >> 3 & 7) << 1 | (word >> 2 & 1) << 5
             )
             code.going, code.target = JUMPING, address + sign(i, 12)
             code.links = LINKS if f3 == 1 else 0
         elif f3 >= 6:
-            i = (word >> 12 & 1) << 8 | (word >> 10 & 3) << 3 | (word >> 5 & 3) << 6 | (word >> 3 & 3) << 1 | (word >> 2 & 1) << 5
+            i = (
+                (word >> 12 & 1) << 8 | (word >> 10 & 3) << 3 | (word >> 5 & 3) << 6 | (word >> 3 & 3) << 1
+                | (word >> 2 & 1) << 5
+            )
             code.going, code.target = BRANCHING, address + sign(i, 9)
         elif f3 == 3 and rd != 2 and rd != 0:
             code.going, code.reg = LOADING, <uint8_t>rd
@@ -178,7 +182,8 @@ cdef class EtraceRows:
 
     ``rows[i]`` is (source, time, context, address, size, code, end). ``time`` and ``context`` are None if they are not
     known. A gap has size 0 and a code from 32 on; its ``address`` and ``context`` are the bytes of the stream from
-    which and up to which nothing is known, and ``end`` is the time at which it ended, or None. Otherwise ``end`` is None.
+    which and up to which nothing is known, and ``end`` is the time at which it ended, or None. Otherwise ``end`` is
+    None.
     """
 
     def __dealloc__(self):
@@ -907,6 +912,7 @@ cdef class EtraceDecoder:
         cdef Packet p
         cdef uint32_t source = 0, size = data[at] & 31, bits = self.source_bits, i, shift, kind
         cdef uint8_t payload[64]
+        cdef uint32_t above
         cdef int64_t stamp = -1
         cdef Py_ssize_t from_ = at + 1
         cdef Source* s
@@ -925,7 +931,8 @@ cdef class EtraceDecoder:
         if shift:
             source |= (payload[0] & ((1u << shift) - 1)) << (bits - shift)
             for i in range(size):
-                payload[i] = <uint8_t>(payload[i] >> shift | (payload[i + 1] << (8 - shift) if i + 1 < size else (0xFF << (8 - shift) if payload[i] & 0x80 else 0)))
+                above = payload[i + 1] if i + 1 < size else 0xFF if payload[i] & 0x80 else 0
+                payload[i] = <uint8_t>(payload[i] >> shift | above << (8 - shift))
         if source >= self.count:
             self.kinds[15] += 1
             self.contradictions += 1
@@ -1061,7 +1068,11 @@ cdef class EtraceDecoder:
         if at == size:
             return True
         at += 1 + self.source_bits // 8 + (self.stamp_bytes if p[at] & 0x80 else 0)
-        word = p[at] | (<uint32_t>p[at + 1] << 8 if at + 1 < size else 0) | (<uint32_t>p[at + 2] << 16 if at + 2 < size else 0)
+        word = p[at]
+        if at + 1 < size:
+            word |= <uint32_t>p[at + 1] << 8
+        if at + 2 < size:
+            word |= <uint32_t>p[at + 2] << 16
         return word >> skipped & 15 == 15
 
     cdef int misframed(self, Py_ssize_t end) except -1 nogil:
@@ -1131,7 +1142,8 @@ cdef class EtraceDecoder:
             stack = [s.stack[(s.bottom + n) & (self.stack_most - 1)] for n in range(s.depth)]
             found.append((
                 i, (<char*>s)[: sizeof(Source)], array("Q", stack).tobytes(),
-                (<char*>s.predictor)[: 1 << self.widths.predictor], (<char*>s.cache)[: sizeof(uint64_t) << self.widths.cache],
+                (<char*>s.predictor)[: 1 << self.widths.predictor],
+                (<char*>s.cache)[: sizeof(uint64_t) << self.widths.cache],
                 b"".join(rows),
             ))
         return self.offset, self.cut, self.contradictions, found

@@ -140,7 +140,9 @@ cdef inline void take_place(Bits* b, Packet* p, const Widths* w) noexcept nogil:
     p.context = take(b, w.context)
 
 
-cdef inline bint read_packet(const uint8_t* data, uint32_t size, const Widths* w, uint32_t options, Packet* p) noexcept nogil:
+cdef inline bint read_packet(
+    const uint8_t* data, uint32_t size, const Widths* w, uint32_t options, Packet* p
+) noexcept nogil:
     """Read a payload. Return False if it is none of a packet."""
     cdef Bits b
     cdef uint32_t i, bits

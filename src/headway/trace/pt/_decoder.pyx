@@ -17,7 +17,8 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from headway.trace._records cimport (
-    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records, Row,
+    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED,
+    Records, Row,
 )
 
 from headway.errors import HeadwayError
@@ -85,7 +86,8 @@ cdef struct Event:
     uint64_t reserved[2]
     uint64_t address, second, third
 
-cdef struct PacketHead:   # as large as libipt's own: of a larger one it clears the rest at the wrong place (pt_pkt_next)
+# As large as libipt's own: of a larger one it clears the rest at the wrong place (pt_pkt_next)
+cdef struct PacketHead:
     int32_t type
     uint8_t size
     uint8_t more[19]
@@ -245,7 +247,10 @@ cdef class Image:
         cdef size_t at = key >> 32 & (self.capacity - 1)
         cdef Known* one = &self.table[at]
         while one.count:
-            if one.ip == block.ip and one.end_ip == block.end_ip and one.count == block.count and one.mode == block.mode:
+            if (
+                one.ip == block.ip and one.end_ip == block.end_ip
+                and one.count == block.count and one.mode == block.mode
+            ):
                 return one
             at = at + 1 & (self.capacity - 1)
             one = &self.table[at]
@@ -335,7 +340,8 @@ cdef class Decoder:
 
     ``position`` is that of the piece's first byte in its stream, ``base`` the tick at which cycles are 0 (None:
     the first that is known). ``since`` is the tick up to which the stream has been decoded before; from then on
-    it was not traced, or, if ``lost`` is true, what was traced was lost. ``thread`` is given to the records, None: they have none.
+    it was not traced, or, if ``lost`` is true, what was traced was lost. ``thread`` is given to the records, None: they
+    have none.
     """
 
     cdef Py_buffer buffer
@@ -367,14 +373,18 @@ cdef class Decoder:
     cdef readonly uint64_t instructions
     cdef readonly uint64_t backwards   # ticks at which the time seemed to go back; it stayed where it was
 
-    def __init__(self, data, setting, Image image not None, *, uint64_t position=0, base=None, since=None, lost=False, thread=None):
+    def __init__(
+        self, data, setting, Image image not None, *, uint64_t position=0, base=None, since=None, lost=False,
+        thread=None,
+    ):
         load()
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.held = True
         configure(&self.config, setting)
         self.config.begin = <const uint8_t*>self.buffer.buf
         self.config.end = self.config.begin + self.buffer.len
-        # Blocks end on calls, at ticks, and on jumps. With filters libipt would take such a jump for the one that leaves
+        # Blocks end on calls, at ticks, and on jumps. With filters libipt would take such a jump for the one that
+        # leaves
         # the filtered code, where an erratum makes it look for that (pt_blk_proceed_skl014).
         self.config.flags[0] = 2 if setting.filters else 7
         if not self.buffer.len:
@@ -382,7 +392,9 @@ cdef class Decoder:
         else:
             self.decoder = ipt.blk_alloc_decoder(&self.config)
             if self.decoder == NULL:
-                raise HeadwayError("libipt cannot decode this trace with the setting that the file has: record it again")
+                raise HeadwayError(
+                    "libipt cannot decode this trace with the setting that the file has: record it again"
+                )
         self.position, self.base = position, base
         if base is not None:
             self.based, self.first, self.reached = True, base, base if since is None else since
@@ -392,7 +404,8 @@ cdef class Decoder:
         self.has_thread = thread is not None
         self.thread_number = thread or 0
         self.fresh = True
-        self.open, self.why, self.gap_index = True, UNSYNCHRONISED if since is None else OVERFLOW if lost else OFF, position
+        self.open, self.gap_index = True, position
+        self.why = UNSYNCHRONISED if since is None else OVERFLOW if lost else OFF
         self.use(image)
 
     def __dealloc__(self):

@@ -7,18 +7,20 @@ with a reason, from the last known cycle to the I-sync that ends the gap. Time g
 known.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from headway.riscv.decode cimport Decoded, decode_half, decode_word
-from headway.riscv.operations cimport BEQ, BGEU, FENCE_I, JAL, JALR, MRET, is_link
+from headway.riscv.operations cimport BEQ, BGEU, JAL, JALR, MRET, is_link
 from headway.trace._records cimport Named, SymbolCells
 from headway.trace._text cimport put_address, put_bytes, put_decimal
-from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK
+from headway.trace.threads.protocol cimport (
+    EXECUTED, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK,
+)
 from headway.trace.threads.packets cimport (
-    ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION, STEPPED, SYNC, TRIGGERED,
-    Packet, packet_at, packet_of,
+    ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION,
+    STEPPED, SYNC, TRIGGERED, Packet, packet_at, packet_of,
 )
 
 __all__ = ["ThreadDecoder", "ThreadRows", "count_packets"]
@@ -40,7 +42,7 @@ cdef enum:
 
 cdef extern from *:
     """
-    #define HEADWAY_LATEST (1LL << 58)  /* cycles of a thread that a stream may reach; 8 times as many of its core fit */
+    #define HEADWAY_LATEST (1LL << 58)  /* cycles of a thread that a stream may reach; 8 times as many fit */
     """
     const int64_t LATEST "HEADWAY_LATEST"
 
@@ -104,11 +106,12 @@ cdef inline uint32_t limited(uint64_t cycles) noexcept nogil:
 cdef class ThreadRows:
     """What the threads did, in the order of each thread's time.
 
-    ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). For an instruction (``what`` 16 or 17), ``cycle`` is
-    the cycle of the core in which it was issued, None if that is not known, and ``cycles`` the time since the thread's
-    instruction before, without gaps. For anything else, they are the first cycle and the number of cycles, None if not
-    known. ``size`` is then 0, and for a gap ``address`` and ``id`` are 0, too. A trigger marker has no cycles; it is the
-    instruction's that fired, in its last cycle, and its ``address`` is 0 if the thread's place is not known.
+    ``rows[i]`` is (thread, cycle, cycles, address, size, what, id). For an instruction (``what`` 16 or 17), ``cycle``
+    is the cycle of the core in which it was issued, None if that is not known, and ``cycles`` the time since the
+    thread's instruction before, without gaps. For anything else, they are the first cycle and the number of cycles,
+    None if not known. ``size`` is then 0, and for a gap ``address`` and ``id`` are 0, too. A trigger marker has no
+    cycles; it is the instruction's that fired, in its last cycle, and its ``address`` is 0 if the thread's place is not
+    known.
     """
 
     def __dealloc__(self):
@@ -130,7 +133,7 @@ cdef class ThreadRows:
         return (r.thread, cycle, None if cycle is None and not r.cycles else r.cycles, r.address, r.size, r.what, r.id)
 
     def span(self, Py_ssize_t i):
-        """Return the bytes (first, end) of the stream behind a gap: from the last known place to the next; None: no gap."""
+        """Return the bytes (first, end) behind a gap: from the last known place to the next; None: no gap."""
         if not 0 <= i < self.size:
             raise IndexError(i)
         if self.data[i].what < BEFORE:
@@ -215,7 +218,6 @@ cdef class ThreadRows:
         cdef char* out = <char*>malloc(room)
         cdef char* larger
         cdef Row* r
-        cdef const char* state
         cdef bytes name = b"", word
         cdef Named* text = NULL
         cdef Py_ssize_t more = 0
@@ -361,7 +363,9 @@ cdef class ThreadDecoder:
         memset(self.regions, 0, sizeof(self.regions))
         memset(&self.state, 0, sizeof(self.state))
 
-    def __init__(self, program, *, int threads, bint strict, bint cycle_accurate, bint stalls=False, bint waypoints=False):
+    def __init__(
+        self, program, *, int threads, bint strict, bint cycle_accurate, bint stalls=False, bint waypoints=False
+    ):
         cdef int i
         if self.rows is not None or not 1 <= threads <= MAX_THREADS:
             raise ValueError(threads)
@@ -529,8 +533,8 @@ cdef class ThreadDecoder:
         """Execute E atoms, or one N atom."""
         cdef Code* code
         cdef Row* r
-        cdef int i
-        for i in range(count):
+        cdef int _
+        for _ in range(count):
             if t.waiting and not self.settle(t):
                 pass
             if not t.known:
@@ -813,7 +817,10 @@ cdef class ThreadDecoder:
         memset(t.stalls, 0xFF, sizeof(t.stalls))
 
     cdef int segment(self, const uint8_t* p, const uint8_t* end) except -1:
-        """Decode packets of a whole segment (its places are exact to a few bytes, if it was mended), until there are many rows."""
+        """Decode packets of a whole segment until there are many rows.
+
+        If the segment was mended, its places are exact to a few bytes.
+        """
         cdef State* s = &self.state
         cdef const uint8_t* first = p
         cdef int64_t offset = self.place

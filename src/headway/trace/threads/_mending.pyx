@@ -4,12 +4,13 @@ The parity is the exclusive or of every 36th byte. For damage to at most 32 byte
 changed or is missing, but not where. The check, a CRC-32, is right for one place only. At least four columns of the
 parity, which such damage does not affect, must agree as well. A caller that decodes the segment has further checks.
 
-Each search is one pass over the bytes: a CRC is linear, and moving damage by a column changes two columns of the parity.
+Each search is one pass over the bytes: a CRC is linear, and moving damage by a column changes two columns of the
+parity.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from headway.trace.threads.protocol cimport COLUMNS
 from headway.trace.threads.packets cimport ALIGNMENT, CHECKED, Packet, packet_at
@@ -30,10 +31,10 @@ cdef uint32_t[256] table
 
 cdef void make_table() noexcept:
     cdef uint32_t value
-    cdef int i, k
+    cdef int i, _
     for i in range(256):
         value = <uint32_t>i
-        for k in range(8):
+        for _ in range(8):
             value = value >> 1 ^ (0xEDB88320u if value & 1 else 0)
         table[i] = value
 
@@ -49,8 +50,8 @@ cdef inline uint32_t through(uint32_t register, const uint8_t* p, int64_t n) noe
 
 
 cdef inline uint32_t zeros(uint32_t register, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
+    cdef int64_t _
+    for _ in range(n):
         register = table[register & 0xFF] ^ register >> 8
     return register
 
@@ -106,8 +107,13 @@ cdef int64_t changed(uint8_t* r, int64_t n, uint32_t check, const uint8_t* parit
     return bits
 
 
-cdef bint missing(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, const uint8_t* parity, int* tries) noexcept nogil:
-    """Restore d bytes in a row that are missing from the segment; t has room for all of it. Return whether it worked."""
+cdef bint missing(
+    const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, const uint8_t* parity, int* tries
+) noexcept nogil:
+    """Restore d bytes in a row that are missing from the segment; t has room for all of it.
+
+    Return whether it worked.
+    """
     cdef uint8_t s[COLUMNS]
     cdef int64_t p = 0, i
     cdef int k, rest, others = 0
@@ -135,7 +141,9 @@ cdef bint missing(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check
         p += 1
 
 
-cdef bint added(const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, const uint8_t* parity, int* tries) noexcept nogil:
+cdef bint added(
+    const uint8_t* r, int64_t n, int d, uint8_t* t, uint32_t check, const uint8_t* parity, int* tries
+) noexcept nogil:
     """Remove d bytes in a row that do not belong to the segment; t has room for it. Return whether it worked."""
     cdef uint8_t s[COLUMNS]
     cdef int64_t p = 0, i
@@ -167,7 +175,7 @@ def mend(bytes data, uint32_t check, int64_t length, bytes parity):
     cdef const uint8_t* r = data
     cdef const uint8_t* columns = parity
     cdef int64_t size = len(data), start = size - length, bits
-    cdef int d, k, tries = TRIES
+    cdef int d, tries = TRIES
     cdef uint8_t* t
     if len(parity) != COLUMNS or length < 1 or length > size + BURST:
         return None

@@ -1,6 +1,6 @@
 """Rows of the machine's threads as slices."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from headway.errors import HeadwayError

@@ -3,8 +3,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from .protocol cimport (
-    ALIGN, CHECK, CLOCK, CODE_CHANGED, OUTCOMES, OUTCOMES_FEW, STEPS, MOST_STEPS, CYCLES_LONG, CYCLES_MIDDLE, CYCLES_SHORT, CYCLES_SLOT, HEAD, PROFILE, SELECT, SLOT, SYNC_PERIODIC, SYNC_RESTART,
-    TAIL, TRACE_OFF, TRIGGER,
+    ALIGN, CHECK, CLOCK, CODE_CHANGED, OUTCOMES, OUTCOMES_FEW, STEPS, MOST_STEPS, CYCLES_LONG, CYCLES_MIDDLE,
+    CYCLES_SHORT, CYCLES_SLOT, HEAD, PROFILE, SELECT, SLOT, SYNC_PERIODIC, SYNC_RESTART, TAIL, TRACE_OFF, TRIGGER,
 )
 
 cdef enum:  # Kind
@@ -27,7 +27,8 @@ cdef enum:  # Kind
 
 cdef enum:
     UNUSED = 8           # a reason that does not occur: its short packet would be a head
-    COUNT_BITS = 56      # of a count of cycles or ticks; no trace unit counts further, and sums of such counts do not overflow
+    # Of a count of cycles or ticks; no trace unit counts further, and sums of such counts do not overflow
+    COUNT_BITS = 56
 
 cdef struct Packet:
     uint32_t kind
@@ -175,7 +176,7 @@ cdef inline long profile_at(const uint8_t* p, const uint8_t* end, Packet* packet
 
 
 cdef inline long outcomes_at(const uint8_t* p, const uint8_t* end, Packet* packet) noexcept nogil:
-    """Read a packet of a trace without cycles that tells of waypoints, or of instructions after one; 0 if it is another."""
+    """Read a packet, of a trace without cycles, of waypoints or of instructions after one; 0 if it is another."""
     cdef uint32_t header = p[0]
     cdef long n = 0
     cdef int i

@@ -21,6 +21,8 @@ SOURCES := pyproject.toml meson.build meson.options $(shell find src -type f -no
 PIP := $(ALL_BIN)/python -m pip install --quiet --disable-pip-version-check
 TO_BUILD := meson-python meson ninja 'Cython>=3.1' 'ziglang>=0.13'
 C_SOURCES := $(shell find src/headway -name '*.c' -o -name '*.h')
+# What cython-lint looks at: the reference machine and the traces.
+CYTHON_SOURCES := $(addprefix src/headway/,machine riscv trace)
 PYTEST := python -m pytest
 WORKERS ?= auto
 # The tests of a file run in one process: what is made for a file is made once. The last files are short ones.
@@ -59,6 +61,7 @@ check: $(DEV)/installed
 	@$(DEV_BIN)/ruff check .
 	@$(DEV_BIN)/ruff format --check .
 	@$(DEV_BIN)/clang-format --dry-run --Werror $(C_SOURCES)
+	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/cython-lint $(CYTHON_SOURCES)
 	@PATH=$(abspath $(DEV_BIN)):$$PATH $(DEV_BIN)/python -c 'import headway'
 	@$(DEV_BIN)/python -m compileall -q src/headway
 	@$(DEV_BIN)/mypy

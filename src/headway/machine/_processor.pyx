@@ -11,22 +11,25 @@ from libc.string cimport memcpy, memset
 
 from .accounts cimport find_cells, settle
 from .architecture cimport *
+from .attempt cimport attempt
 from .burst cimport burst, burst_together
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
 from .copying cimport copy_of, free_machine
 from .debug cimport (
-    DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, STOP_DEBUG, WATCH_LOADS, WATCH_STORES, release, turn_number,
+    DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, WATCH_LOADS, WATCH_STORES, release, turn_number,
 )
 from .division cimport divide, set_own_part
 from .events cimport write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
 from .etrace cimport stop_encoder
-from .execute cimport STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, attempt
 from .memory cimport WAITED, forget_served, grant
 from .power cimport start_hart
-from .structures cimport Account, Cache, Cell, Core, Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread
+from .structures cimport (
+    STOP_DEBUG, STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, Account, Cache, Cell, Core,
+    Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread,
+)
 from .transitions cimport tell_account, tell_away, tell_span
 from .states import poll_states
 from .trace cimport (

@@ -14,7 +14,7 @@ from .clocks cimport clock_at, cycle_of, end_tick
 from .code cimport forget_code
 from .division cimport divide
 from .signals cimport SETTLED, TOLD_COUNTER, TOLD_ENTRY, TOLD_LEFT, TOLD_LOADED, TOLD_STORED, tell, tell_block
-from .structures cimport Account, Cell, Clock, Core, Hart, Machine, Thread
+from .structures cimport STOP_NO_MEMORY, Account, Cell, Clock, Core, Hart, Machine, Thread
 from .transitions cimport ends, tell_account, tell_away, tell_correction, tell_entry, tell_span
 
 cdef enum:
@@ -34,7 +34,7 @@ cdef inline Cell* cell_of(Machine* m, Account* account, int state) noexcept nogi
         room = account.room * 2 if account.room else 8
         cells = <Cell*>realloc(account.cells, room * sizeof(Cell))
         if cells == NULL:
-            m.stop = -1
+            m.stop = STOP_NO_MEMORY
             return &m.nowhere
         account.cells = cells
         account.room = room

@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from .architecture cimport *
 from headway.riscv.decode cimport decode_half, decode_word
-from .structures cimport Core, Decoded, Hart, Machine
+from .structures cimport STOP_NO_MEMORY, Core, Decoded, Hart, Machine
 from .trace cimport compare_code
 
 cdef enum:
@@ -96,7 +96,7 @@ cdef inline Decoded* open_page(Machine* m, Core* c, Hart* h, uint32_t address) n
         m.pages_open += 1
         page[0] = <Decoded*>calloc(PAGE // 2, sizeof(Decoded))
         if page[0] == NULL:
-            m.stop = -1
+            m.stop = STOP_NO_MEMORY
             return NULL
     h.code = page[0]
     h.page = address // PAGE

@@ -23,8 +23,6 @@ cdef enum:
     DEBUGGED = 64
     HOLD_ASKED = 1
     HOLD_NOW = 2
-    # Why the machine stops: a debugger asked for it.
-    STOP_DEBUG = 5
     FOR_BREAKPOINT = 1
     FOR_STEP = 2
     FOR_WATCH = 3

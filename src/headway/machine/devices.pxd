@@ -8,7 +8,7 @@ from .architecture cimport *
 from .code cimport forget_code
 from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
 from .signals cimport TOLD_CHECK, tell
-from .structures cimport Core, Hart, Machine, Source, StatusRegister
+from .structures cimport STOP_NO_MEMORY, Core, Hart, Machine, Source, StatusRegister
 
 
 cdef enum:  # What an Access does
@@ -92,7 +92,7 @@ cdef inline void note_sent(Machine* m, uint8_t byte) noexcept nogil:
     if m.sent_count == m.sent_room:
         larger = <uint8_t*>realloc(m.sent, m.sent_room * 2 + 256)
         if larger == NULL:
-            m.stop = -1
+            m.stop = STOP_NO_MEMORY
             return
         m.sent = larger
         m.sent_room = m.sent_room * 2 + 256

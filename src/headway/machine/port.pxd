@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
-from .structures cimport Core, Hart, Machine, TraceUnit
+from .structures cimport STOP_NO_MEMORY, Core, Hart, Machine, TraceUnit
 
 
 cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nogil:
@@ -16,7 +16,7 @@ cdef inline bint have_room(Machine* m, TraceUnit* u, int64_t bytes) noexcept nog
     room = u.room * 2 if u.room else 1 << 16
     larger = <uint8_t*>realloc(u.bytes, room)
     if larger == NULL:
-        m.stop = -1
+        m.stop = STOP_NO_MEMORY
         return False
     u.bytes = larger
     u.room = room

@@ -5,7 +5,7 @@ They bind user mode, and machine mode if locked.
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from .architecture cimport MACHINE
+from .architecture cimport MACHINE, MPRV
 from .structures cimport Hart
 
 cdef enum:  # Permission
@@ -87,3 +87,13 @@ cdef inline bint may(Hart* h, uint32_t address, uint32_t size, uint32_t permissi
             return True
         return how & permission == permission
     return privilege == MACHINE
+
+
+cdef inline bint allowed(Hart* h, uint32_t address, uint32_t size, uint32_t permission) noexcept nogil:
+    """Return whether the hart may access these bytes now: a load or store with MPRV has the privilege in MPP."""
+    cdef uint32_t privilege = h.privilege
+    if not h.attention & GUARDED:
+        return True
+    if permission != MAY_EXECUTE and h.mstatus & MPRV:
+        privilege = h.mstatus >> 11 & 3
+    return may(h, address, size, permission, privilege)

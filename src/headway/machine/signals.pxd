@@ -8,7 +8,7 @@ changed are told before it. Between two of these, every cycle of the hart is the
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 
-from .structures cimport Hart, Machine, Signal
+from .structures cimport STOP_NO_MEMORY, Hart, Machine, Signal
 
 cdef enum:  # Kind; headway.rtl.cosimulation repeats them in driver.cc
     # ``value`` cycles in which nothing is executed, for the reason ``more``.
@@ -55,7 +55,7 @@ cdef inline void tell(Machine* m, Hart* h, int kind, int64_t cycle, uint64_t val
         room = m.signals.room * 2 if m.signals.room else 4096
         entries = <Signal*>realloc(m.signals.entries, room * sizeof(Signal))
         if entries == NULL:
-            m.stop = -1
+            m.stop = STOP_NO_MEMORY
             return
         m.signals.entries = entries
         m.signals.room = room

@@ -11,6 +11,18 @@ cdef enum:
     HINTS = 64
     TLB_HINTS = 32
 
+cdef enum:  # Why the machine stops
+    STOP_LIMIT = 0
+    # The program has written to its HTIF word.
+    STOP_HTIF = 1
+    # It calls the host.
+    STOP_SEMIHOST = 2
+    # Nothing will ever happen again.
+    STOP_STANDSTILL = 3
+    # A debugger asked for it.
+    STOP_DEBUG = 5
+    STOP_NO_MEMORY = -1
+
 # What a thread, or a processor, did in one state.
 ctypedef struct Cell:
     # Ticks.

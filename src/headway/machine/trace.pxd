@@ -16,7 +16,7 @@ from libc.string cimport memcmp, memcpy, memset
 from .architecture cimport *
 from .etrace cimport encode_retired, encode_trap, stop_encoder, watch_encoder_turn
 from .port cimport fill, fits, have_room, id_of, keep_bytes
-from .structures cimport Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
+from .structures cimport STOP_NO_MEMORY, Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
 
 cdef enum:  # Attention
     TRACED = 8
@@ -675,7 +675,7 @@ cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t a
         room = m.log.room * 2 if m.log.room else 4096
         more = <Logged*>realloc(m.log.entries, room * sizeof(Logged))
         if more == NULL:
-            m.stop = -1
+            m.stop = STOP_NO_MEMORY
             return
         m.log.entries = more
         m.log.room = room

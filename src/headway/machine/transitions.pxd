@@ -11,7 +11,7 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport realloc
 
 from .architecture cimport *
-from .structures cimport Account, Cell, Hart, Machine, Row, Thread
+from .structures cimport STOP_NO_MEMORY, Account, Cell, Hart, Machine, Row, Thread
 
 cdef enum:
     NOBODY = -1
@@ -28,7 +28,7 @@ cdef inline Row* new_row(Machine* m, int64_t time, Thread* t, int cpu, int state
         room = m.rows.room * 2 if m.rows.room else 1024
         entries = <Row*>realloc(m.rows.entries, room * sizeof(Row))
         if entries == NULL:
-            m.stop = -1
+            m.stop = STOP_NO_MEMORY
             return &m.no_row
         m.rows.entries = entries
         m.rows.room = room

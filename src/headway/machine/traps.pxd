@@ -10,6 +10,16 @@ from .memory cimport forget_served
 from .signals cimport TOLD_RETURN, TOLD_TRAP, tell
 from .structures cimport Core, Hart, Machine
 
+cdef enum:  # What a hart's turn, or a part of it, has come to
+    # The instruction is executed.
+    DONE = 0
+    # The hart waits for memory, and tries the instruction again.
+    BLOCKED = 1
+    # It has trapped.
+    TRAPPED = 2
+    # The hart has retired a WFI and is halted.
+    SLEEPS = 3
+
 
 cdef inline void trap(
     Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value, bint interrupt, int64_t cycle
@@ -43,6 +53,12 @@ cdef inline void trap(
     if m.signals.on:
         tell(m, h, TOLD_TRAP, cycle, <uint64_t>state, 0)
     enter(m, c, h, cycle, state_of(m, h), True)
+
+
+cdef inline int fault(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value) noexcept nogil:
+    """Trap because of the instruction, whose own cycle still counts as the program's."""
+    trap(m, c, h, cause, value, False, h.free + m.unit)
+    return TRAPPED
 
 
 cdef inline void interrupt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:

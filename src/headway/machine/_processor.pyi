@@ -13,6 +13,8 @@ STORE: int
 DUE: int
 REGISTERS: tuple[str, ...]
 
+def csrs() -> Mapping[int, tuple[str, int]]: ...
+
 _Cell = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
 
 class MachineProcessor:

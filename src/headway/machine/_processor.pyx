@@ -17,6 +17,7 @@ from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
 from .copying cimport copy_of, free_machine
+from .csr_table cimport ABSENT, CSRS, list_csrs
 from .debug cimport (
     DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, WATCH_LOADS, WATCH_STORES, release, turn_number,
 )
@@ -27,7 +28,7 @@ from .etrace cimport stop_encoder
 from .memory cimport WAITED, forget_served, grant
 from .power cimport start_hart
 from .structures cimport (
-    STOP_DEBUG, STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, Account, Cache, Cell, Core,
+    STOP_DEBUG, STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, Account, Cache, Cell, Core, Csr,
     Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread,
 )
 from .transitions cimport tell_account, tell_away, tell_span
@@ -51,6 +52,11 @@ DUE = DEVICE_DUE
 
 REGISTERS = ("pc", "mstatus", "mie", "mip", "mtvec", "mscratch", "mepc", "mcause", "mtval")
 """The registers beside x0 to x31 that `MachineProcessor.special` returns, in its order."""
+
+
+cdef Csr[CSRS] _csrs
+cdef Hart _any_hart
+list_csrs(_csrs, &_any_hart)
 
 
 cdef int stand_still(Machine* m) noexcept nogil:
@@ -226,6 +232,7 @@ cdef class MachineProcessor:
         m.threads = config.threads
         m.harts_count = m.cores_count * m.threads
         m.strict = config.issue == "strict"
+        m.csrs = _csrs
         m.unit = m.threads if m.strict else 1
         m.boot_all = config.boot == "all"
         self._set_timing(config)
@@ -1034,6 +1041,19 @@ cdef tuple _lost_of(Cell* cell):
     cdef int64_t other = lost[DATA] + lost[REFILL] + lost[SLOT]
     reasons = (lost[DATA], lost[REFILL], lost[SLOT], fetching, loading, storing, lost[TLB_MISS])
     return (memory + other, memory, external, reasons)
+
+
+def csrs() -> dict:
+    """Return the control and status registers: by number, the name and the bits that a write reaches."""
+    cdef Csr* csr
+    cdef int number
+    found = {}
+    for number in range(CSRS):
+        csr = &_csrs[number]
+        if csr.reads != ABSENT:
+            name = csr.name.decode().format(csr.which) + ("h" if csr.high else "")
+            found[number] = (name, csr.bits)
+    return found
 
 
 cdef list _with_time(list cells, int state, int64_t time):

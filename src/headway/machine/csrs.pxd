@@ -1,4 +1,4 @@
-"""Control and status registers: the standard ones (section 1 of docs/machine.md) and the machine's own (4, 5, 7, 8)."""
+"""What reads and writes of control and status registers do, by the table of them in `csr_table`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -6,14 +6,21 @@ from .accounts cimport correct, load_block, look_again, settle, synchronise, wak
 from .division cimport own_part, set_own_part
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
+from .csr_table cimport *
 from .devices cimport look_for_interrupts, timer_now
 from .events cimport is_resource, read_resource, write_resource
 from .power cimport PROFILING, settle_core
 from .protection cimport set_guard, write_pmp
 from .signals cimport TOLD_PROFILE, TOLD_WRITE, tell
-from .structures cimport Core, Hart, Machine
+from .structures cimport Core, Csr, Hart, Machine
 from .trace cimport TRACED, TRACE_ASKED, TRACE_PERMITTED, tell_clock
 from .turns cimport wait_again
+
+cdef enum:
+    RV32IMACU = 0x40101105
+    # Bytes of a thread's block, and of the state monitor's table.
+    BLOCK_SIZE = 128
+    TABLE_SIZE = 8192
 
 
 cdef inline bint held(Hart* h, int bit) noexcept nogil:
@@ -36,152 +43,15 @@ cdef inline uint64_t with_word(uint64_t old, bint high, uint32_t value) noexcept
     return old & 0xFFFFFFFFu | <uint64_t>value << 32 if high else old >> 32 << 32 | value
 
 
-cdef inline bint read_counter(Machine* m, Core* c, Hart* h, uint32_t n, uint32_t* value) noexcept nogil:
-    """Read a counter of section 4 or 8 by the low eight bits of its address, with its value before this instruction."""
-    cdef bint high = n >> 4 & 1
-    n &= ~0x10u
-    if n - 0xC0 < COUNTERS:
-        settle(m, c, h, h.free)
-        value[0] = word(h.counters[n - 0xC0], high)
-        return True
-    if n - 0xE0 < COUNTERS - UNHALTED:
-        settle_core(c, c.cycle)
-        value[0] = word(c.counters[UNHALTED + n - 0xE0], high)
-        return True
-    return False
-
-
-cdef inline bint read_user_counter(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t* value) noexcept nogil:
-    """Read cycle, time, instret, hpmcounter3-31 or one of their high words. Return False if user mode may not."""
-    cdef uint32_t n = number & 31
-    cdef bint high = number >> 7 & 1
-    if h.privilege != MACHINE and not h.mcounteren >> n & 1:
-        return False
-    if n == 0:
-        value[0] = word(cycles_of(c, h), high)
-    elif n == 1:
-        value[0] = word(timer_now(m), high)
-    elif n == 2:
-        value[0] = word(instructions_of(h), high)
-    else:
-        value[0] = 0
-    return True
-
-
-cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t* value) noexcept nogil:
-    """Read a register. Return False if there is no such register for this hart at its current privilege."""
-    cdef uint32_t group = number & ~0x1Fu
-    value[0] = 0
-    if number >> 8 & 3 > h.privilege:
-        return False
-    if number == 0x300:
-        value[0] = h.mstatus
-    elif number == 0x301:
-        value[0] = 0x40101105u
-    elif number == 0x304:
-        value[0] = h.mie
-    elif number == 0x305:
-        value[0] = h.mtvec
-    elif number == 0x306:
-        value[0] = h.mcounteren
-    elif number == 0x320:
-        value[0] = h.mcountinhibit
-    elif number == 0x340:
-        value[0] = h.mscratch
-    elif number == 0x341:
-        value[0] = h.mepc
-    elif number == 0x342:
-        value[0] = h.mcause
-    elif number == 0x343:
-        value[0] = h.mtval
-    elif number == 0x344:
-        value[0] = h.mip
-    elif number == 0xF14:
-        value[0] = <uint32_t>h.number
-    elif number in (0x310, 0x30A, 0x31A, 0xF11, 0xF12, 0xF13, 0xF15, 0x7A0, 0x7A1, 0x7A2, 0x7A3, 0x7A4):
-        pass
-    elif group == 0x320 and number >= 0x323:
-        pass
-    elif 0x3A0 <= number < 0x3A4:
-        value[0] = h.pmpcfg[number - 0x3A0]
-    elif 0x3B0 <= number < 0x3C0:
-        value[0] = h.pmpaddr[number - 0x3B0]
-    elif (group == 0xB00 or group == 0xB80) and number & 31 != 1:
-        if number & 31 == 0:
-            value[0] = word(cycles_of(c, h), number >> 7 & 1)
-        elif number & 31 == 2:
-            value[0] = word(instructions_of(h), number >> 7 & 1)
-    elif group == 0xC00 or group == 0xC80:
-        return read_user_counter(m, c, h, number, value)
-    elif number >> 8 == 0xB or number >> 8 == 0xC:
-        return read_counter(m, c, h, number & 0xFF, value)
-    elif number == 0x7C0:
-        value[0] = h.control
-    elif number == 0x7C1:
-        value[0] = h.latch | (2 if h.polled else 0)
-    elif number == 0x7C2:
-        value[0] = h.correction
-    elif number == 0x7C3:
-        value[0] = h.block
-    elif number == 0x7C4:
-        value[0] = h.leave
-    elif number == 0x7C5:
-        pass
-    elif number == 0x7C6:
-        value[0] = h.monitor
-    elif number == 0x7C7:
-        settle(m, c, h, h.free)
-        value[0] = <uint32_t>h.state
-    elif number == 0x7C8:
-        value[0] = h.profile
-    elif number == 0x7C9:
-        value[0] = h.profile_base
-    elif number == 0x7CA:
-        value[0] = h.profile_size
-    elif number == 0x7CB:
-        value[0] = h.profile_seen
-    elif number == 0x7CC:
-        value[0] = h.profile_period
-    elif 0x7D3 <= number < 0x7D7:
-        value[0] = own_part(h, number - 0x7D3)
-    elif number == 0x803:
-        pass
-    elif number == 0x7D0:
-        value[0] = h.pwstate
-    elif number == 0x7D1:
-        value[0] = <uint32_t>c.clock.speed
-    elif number == 0x7D2:
-        value[0] = c.stopped
-    elif number == 0x800:
-        value[0] = h.signals
-    elif number == 0x802:
-        value[0] = 1 if h.traced.wanted & TRACE_ASKED else 0
-    elif number == 0x7D8:
-        value[0] = c.unit.selected
-    elif number == 0x7D9:
-        value[0] = read_resource(&c.unit, c.unit.selected)
-    elif number == 0x801:
-        value[0] = h.authorised
-    else:
-        return False
-    return True
-
-
-cdef inline bint is_in_unit(uint32_t number) noexcept nogil:
-    """Return whether the register is one of the progress unit's own, or one of its counters."""
-    return 0x7C0 <= number <= 0x7C2 or number == 0x800 or 0xBC0 <= number < 0xBC8 or 0xBD0 <= number < 0xBD8
-
-
 cdef inline bint in_ram(Machine* m, uint32_t address, uint32_t size) noexcept nogil:
     return address - RAM < m.ram_size and size <= m.ram_size - (address - RAM)
 
 
 cdef inline void write_status(Machine* m, Hart* h, uint32_t value) noexcept nogil:
-    """Write mstatus: MIE, MPIE, MPP (machine or user), MPRV, TW."""
-    cdef uint32_t writable = MIE | MPIE | MPP | MPRV | TW
+    """Write mstatus. MPP is machine or user mode."""
     if value & MPP != MPP:
         value &= ~<uint32_t>MPP
-    h.mstatus = value & writable
+    h.mstatus = value
     look_for_interrupts(m, h)
 
 
@@ -209,33 +79,10 @@ cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32
 cdef inline void write_signals(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:
     """Write hwsw, by which a program marks its regions."""
     cdef uint32_t cleared = h.signals & ~value & (SWNE | KPSW)
-    h.signals = value & 0xFF07u
+    h.signals = value
     look_again(m, c, h, cycle, not cleared)
     if cleared:
         correct(m, c, h)
-
-
-cdef inline bint write_profile(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t value) noexcept nogil:
-    """Write a register of the profile buffer. Return False if the buffer is authorised or the value is not allowed."""
-    if h.authorised:
-        return False
-    if number == 0x7C8:
-        if value > 3:
-            return False
-        h.profile = value
-    elif number == 0x7C9:
-        if value & 7:
-            return False
-        h.profile_base = value
-    elif number == 0x7CA:
-        h.profile_size = value & ~15u
-    elif number == 0x7CB:
-        h.profile_head = value & ~15u
-        h.profile_seen = h.profile_head
-    elif number == 0x7CC:
-        h.profile_period = value
-        h.profile_left = value
-    return True
 
 
 cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcept nogil:
@@ -253,13 +100,6 @@ cdef inline bint authorise(Machine* m, Core* c, Hart* h, uint32_t value) noexcep
     return True
 
 
-cdef inline bint told_profile(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t value, bint done) noexcept nogil:
-    """Tell a write of the profile buffer's registers, and return whether it was done."""
-    if unlikely(m.signals.on != 0):
-        tell(m, h, TOLD_PROFILE, c.cycle, value, number | (0 if done else 1 << 16))
-    return done
-
-
 cdef inline void ask_for_trace(Hart* h, bint asked) noexcept nogil:
     """Write hwtrace: the program asks for its trace to start or to stop with the next instruction."""
     h.traced.wanted = h.traced.wanted & ~<uint32_t>TRACE_ASKED | (TRACE_ASKED if asked else 0)
@@ -267,125 +107,271 @@ cdef inline void ask_for_trace(Hart* h, bint asked) noexcept nogil:
         h.attention |= TRACED
 
 
-cdef inline bint write_counter(Machine* m, Core* c, Hart* h, uint32_t n, int64_t cycle, uint32_t value) noexcept nogil:
-    cdef bint high = n >> 4 & 1
-    n &= ~0x10u
-    if n - 0xC0 < COUNTERS:
-        settle(m, c, h, cycle)
-        h.counters[n - 0xC0] = with_word(h.counters[n - 0xC0], high, value)
-        return True
-    if n - 0xE0 < COUNTERS - UNHALTED:
-        settle_core(c, c.cycle + 1)
-        c.counters[UNHALTED + n - 0xE0] = with_word(c.counters[UNHALTED + n - 0xE0], high, value)
-        return True
-    return False
+cdef inline uint32_t* field_of(Hart* h, Csr* csr) noexcept nogil:
+    return <uint32_t*>(<char*>h + csr.place)
+
+
+cdef inline bint is_user_counter(uint32_t number) noexcept nogil:
+    """Return whether the register is cycle, time, instret, hpmcounter3-31 or one of their high words."""
+    return number & ~(HIGH | 0x1Fu) == 0xC00
+
+
+cdef inline uint32_t counter_of(Machine* m, Core* c, Hart* h, Csr* csr) noexcept nogil:
+    """Return a counter of the hart with its value before this instruction."""
+    settle(m, c, h, h.free)
+    return word(h.counters[csr.which], csr.high)
+
+
+cdef inline uint32_t core_counter_of(Core* c, Csr* csr) noexcept nogil:
+    settle_core(c, c.cycle)
+    return word(c.counters[UNHALTED + csr.which], csr.high)
+
+
+cdef inline uint32_t state_number(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Do a read of hwstate: bring the monitor's table up to date, and return the number of the state."""
+    settle(m, c, h, h.free)
+    return <uint32_t>h.state
+
+
+cdef inline uint32_t value_of(Machine* m, Core* c, Hart* h, Csr* csr) noexcept nogil:
+    """Return what a register that exists reads as."""
+    cdef int reads = csr.reads
+    if reads == FIELD:
+        return field_of(h, csr)[0]
+    if reads == COUNTER:
+        return counter_of(m, c, h, csr)
+    if reads == CYCLE:
+        return word(cycles_of(c, h), csr.high)
+    if reads == TIME:
+        return word(timer_now(m), csr.high)
+    if reads == INSTRET:
+        return word(instructions_of(h), csr.high)
+    if reads == CORE_COUNTER:
+        return core_counter_of(c, csr)
+    if reads == LATCH:
+        return h.latch | (2 if h.polled else 0)
+    if reads == STATE:
+        return state_number(m, c, h)
+    if reads == SPEED:
+        return <uint32_t>c.clock.speed
+    if reads == DUTY:
+        return c.stopped
+    if reads == PART:
+        return own_part(h, <uint32_t>csr.which)
+    if reads == ASKED:
+        return 1 if h.traced.wanted & TRACE_ASKED else 0
+    if reads == SELECTED:
+        return c.unit.selected
+    if reads == SELECTED_VALUE:
+        return read_resource(&c.unit, c.unit.selected)
+    return RV32IMACU if reads == MISA else 0
+
+
+cdef inline bint read_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t* value) noexcept nogil:
+    """Read a register. Return False if there is no such register for this hart at its current privilege."""
+    cdef Csr* csr = &m.csrs[number]
+    value[0] = 0
+    if csr.reads == ABSENT or number >> 8 & 3 > h.privilege:
+        return False
+    if h.privilege != MACHINE and is_user_counter(number) and not h.mcounteren >> (number & 31) & 1:
+        return False
+    value[0] = value_of(m, c, h, csr)
+    return True
+
+
+cdef inline void inhibit(Core* c, Hart* h, uint32_t value) noexcept nogil:
+    """Write mcountinhibit: mcycle and minstret stop, or go on from where they stopped."""
+    cdef uint32_t changed = h.mcountinhibit ^ value
+    if changed & 1:
+        h.mcycle_held = cycles_of(c, h)
+        h.mcycle = h.mcycle_held - <uint64_t>c.cycle
+    if changed & 4:
+        h.minstret_held = instructions_of(h)
+        h.minstret = h.minstret_held - <uint64_t>h.instret
+    h.mcountinhibit = value
+
+
+cdef inline void set_cycle(Core* c, Hart* h, bint high, uint32_t value) noexcept nogil:
+    h.mcycle_held = with_word(cycles_of(c, h), high, value)
+    h.mcycle = h.mcycle_held - <uint64_t>c.cycle - 1
+
+
+cdef inline void set_instret(Hart* h, bint high, uint32_t value) noexcept nogil:
+    h.minstret_held = with_word(instructions_of(h) - (not held(h, 2)), high, value)
+    h.minstret = h.minstret_held - <uint64_t>h.instret
+
+
+cdef inline void set_counter(Machine* m, Core* c, Hart* h, Csr* csr, int64_t after, uint32_t value) noexcept nogil:
+    settle(m, c, h, after)
+    h.counters[csr.which] = with_word(h.counters[csr.which], csr.high, value)
+
+
+cdef inline void set_core_counter(Core* c, Csr* csr, uint32_t value) noexcept nogil:
+    cdef uint64_t* counter = &c.counters[UNHALTED + csr.which]
+    settle_core(c, c.cycle + 1)
+    counter[0] = with_word(counter[0], csr.high, value)
+
+
+cdef inline void set_control(Machine* m, Core* c, Hart* h, int64_t after, uint32_t value) noexcept nogil:
+    """Write hwctl, on which the hart's state depends."""
+    settle(m, c, h, after)
+    h.control = value
+    look_again(m, c, h, after, True)
+
+
+cdef inline bint is_block(Machine* m, uint32_t address, uint32_t size) noexcept nogil:
+    """Return whether a block of a thread, or a table, may be at the address."""
+    return not address & 7 and in_ram(m, address, size)
+
+
+cdef inline bint switch_thread(Machine* m, Core* c, Hart* h, int64_t after, uint32_t block) noexcept nogil:
+    """Write hwblock: the hart runs another thread, or none (0)."""
+    if block and not is_block(m, block, BLOCK_SIZE):
+        return False
+    h.cost = m.switching
+    load_block(m, c, h, after, block)
+    return True
+
+
+cdef inline bint wake_thread(Machine* m, Core* c, Hart* h, int64_t after, uint32_t block) noexcept nogil:
+    """Write hwwake."""
+    if not is_block(m, block, BLOCK_SIZE):
+        return False
+    wake(m, h, block, end_tick(c, after))
+    return True
+
+
+cdef inline bint synchronise_thread(Machine* m, Hart* h, uint32_t block) noexcept nogil:
+    """Write hwsync."""
+    if not is_block(m, block, BLOCK_SIZE):
+        return False
+    h.cost = m.switching
+    synchronise(m, block)
+    return True
+
+
+cdef inline bint set_monitor(Machine* m, Core* c, Hart* h, int64_t after, uint32_t table) noexcept nogil:
+    """Write hwmon: the table in RAM that the state monitor adds to; 0: none."""
+    if table and not is_block(m, table, TABLE_SIZE):
+        return False
+    settle(m, c, h, after)
+    h.monitor = table
+    return True
+
+
+cdef inline bint set_power_state(Hart* h, uint32_t value) noexcept nogil:
+    if not 1 <= value <= 3:
+        return False
+    h.pwstate = value
+    return True
+
+
+cdef inline bint set_speed(Machine* m, Core* c, uint32_t value) noexcept nogil:
+    if not 1 <= value <= 16:
+        return False
+    change_clock(m, c, c.cycle + 1, value, c.stopped)
+    return True
+
+
+cdef inline bint set_duty(Machine* m, Core* c, uint32_t value) noexcept nogil:
+    if value > 7:
+        return False
+    change_clock(m, c, c.cycle + 1, c.clock.speed, value)
+    return True
+
+
+cdef inline bint select(Core* c, uint32_t value) noexcept nogil:
+    """Write hwtsel: select a register of the trace unit."""
+    if not is_resource(&c.unit, value):
+        return False
+    c.unit.selected = value
+    return True
+
+
+cdef inline bint set_profile(Hart* h, Csr* csr, uint32_t value) noexcept nogil:
+    """Write a register of the profile buffer. Return False if the buffer is authorised or the value is not allowed."""
+    cdef uint32_t* field = field_of(h, csr)
+    if h.authorised or field == &h.profile and value > 3 or field == &h.profile_base and value & 7:
+        return False
+    field[0] = value
+    if field == &h.profile_seen:
+        h.profile_head = value
+    elif field == &h.profile_period:
+        h.profile_left = value
+    return True
+
+
+cdef inline bint set_value(Machine* m, Core* c, Hart* h, Csr* csr, int64_t after, uint32_t value) noexcept nogil:
+    """Do what a write of the register does, with effect from a cycle on. Return False if the value is not allowed."""
+    cdef int writes = csr.writes
+    if writes == SET:
+        field_of(h, csr)[0] = value
+    elif writes == SET_SIGNALS:
+        write_signals(m, c, h, after, value)
+    elif writes == SET_COUNTER:
+        set_counter(m, c, h, csr, after, value)
+    elif writes == SWITCH_THREAD:
+        return switch_thread(m, c, h, after, value)
+    elif writes == WAKE_THREAD:
+        return wake_thread(m, c, h, after, value)
+    elif writes == SYNCHRONISE_THREAD:
+        return synchronise_thread(m, h, value)
+    elif writes == SET_STATUS:
+        write_status(m, h, value)
+    elif writes == SET_ENABLED:
+        h.mie = value
+        look_for_interrupts(m, h)
+    elif writes == SET_INHIBITED:
+        inhibit(c, h, value)
+    elif writes == SET_PROTECTION:
+        write_pmp(h, csr.number, value)
+        set_guard(h)
+    elif writes == SET_CYCLE:
+        set_cycle(c, h, csr.high, value)
+    elif writes == SET_INSTRET:
+        set_instret(h, csr.high, value)
+    elif writes == SET_CORE_COUNTER:
+        set_core_counter(c, csr, value)
+    elif writes == SET_CONTROL:
+        set_control(m, c, h, after, value)
+    elif writes == CLEAR_LATCH:
+        clear_latch(m, c, h, after, value)
+    elif writes == SET_MONITOR:
+        return set_monitor(m, c, h, after, value)
+    elif writes == SET_PROFILE:
+        return set_profile(h, csr, value)
+    elif writes == AUTHORISE:
+        return authorise(m, c, h, value)
+    elif writes == SET_POWER_STATE:
+        return set_power_state(h, value)
+    elif writes == SET_SPEED:
+        return set_speed(m, c, value)
+    elif writes == SET_DUTY:
+        return set_duty(m, c, value)
+    elif writes == SET_PART:
+        return set_own_part(m, h, <uint32_t>csr.which, value)
+    elif writes == ASK_FOR_TRACE:
+        ask_for_trace(h, value)
+    elif writes == SELECT_VALUE:
+        return select(c, value)
+    elif writes == SET_SELECTED_VALUE:
+        return c.unit.exists and write_resource(m, c, c.unit.selected, value)
+    return True
 
 
 cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32_t value) noexcept nogil:
     """Write a register with effect from the cycle after this instruction's. Return False if the value is not allowed.
 
-    The caller has counted the instruction as retired.
+    The caller has read it, and has counted the instruction as retired.
     """
     cdef int64_t after = h.free + m.unit
-    cdef uint32_t changed
-    cdef bint high = number >> 7 & 1
+    cdef Csr* csr = &m.csrs[number]
+    cdef bint done
     if number >> 10 == 3:
         return False
-    if unlikely(m.signals.on != 0) and is_in_unit(number):
+    if unlikely(m.signals.on != 0) and csr.told == TOLD_WRITE:
         tell(m, h, TOLD_WRITE, after, value, number)
-    if number == 0x300:
-        write_status(m, h, value)
-    elif number == 0x304:
-        h.mie = value & 0x888
-        look_for_interrupts(m, h)
-    elif number == 0x305:
-        h.mtvec = value & ~2u
-    elif number == 0x306:
-        h.mcounteren = value
-    elif number == 0x320:
-        changed = (h.mcountinhibit ^ value) & 5
-        if changed & 1:
-            h.mcycle_held = cycles_of(c, h)
-            h.mcycle = h.mcycle_held - <uint64_t>c.cycle
-        if changed & 4:
-            h.minstret_held = instructions_of(h)
-            h.minstret = h.minstret_held - <uint64_t>h.instret
-        h.mcountinhibit = value & 5
-    elif number == 0x340:
-        h.mscratch = value
-    elif number == 0x341:
-        h.mepc = value & ~1u
-    elif number == 0x342:
-        h.mcause = value & 0x8000001Fu
-    elif number == 0x343:
-        h.mtval = value
-    elif 0x3A0 <= number < 0x3A4 or 0x3B0 <= number < 0x3C0:
-        write_pmp(h, number, value)
-        set_guard(h)
-    elif number == 0xB00 or number == 0xB80:
-        h.mcycle_held = with_word(cycles_of(c, h), high, value)
-        h.mcycle = h.mcycle_held - <uint64_t>c.cycle - 1
-    elif number == 0xB02 or number == 0xB82:
-        h.minstret_held = with_word(instructions_of(h) - (not held(h, 2)), high, value)
-        h.minstret = h.minstret_held - <uint64_t>h.instret
-    elif number >> 8 == 0xB and number >= 0xBC0:
-        return write_counter(m, c, h, number & 0xFF, after, value)
-    elif number == 0x7C0:
-        settle(m, c, h, after)
-        h.control = value & 0x1FFF
-        look_again(m, c, h, after, True)
-    elif number == 0x7C1:
-        clear_latch(m, c, h, after, value)
-    elif number == 0x7C2:
-        h.correction = value
-    elif number == 0x7C3:
-        if value & 7 or value and not in_ram(m, value, 128):
-            return False
-        h.cost = m.switching
-        load_block(m, c, h, after, value)
-    elif number == 0x7C4:
-        h.leave = value & 31
-    elif number == 0x7C5:
-        if value & 7 or not in_ram(m, value, 128):
-            return False
-        wake(m, h, value, end_tick(c, after))
-    elif number == 0x7C6:
-        if value & 7 or value and not in_ram(m, value, 8192):
-            return False
-        settle(m, c, h, after)
-        h.monitor = value
-    elif 0x7C8 <= number <= 0x7CC:
-        return told_profile(m, c, h, number, value, write_profile(m, c, h, number, value))
-    elif number == 0x7D0:
-        if not 1 <= value <= 3:
-            return False
-        h.pwstate = value
-    elif number == 0x7D1:
-        if not 1 <= value <= 16:
-            return False
-        change_clock(m, c, c.cycle + 1, value, c.stopped)
-    elif number == 0x7D2:
-        if value > 7:
-            return False
-        change_clock(m, c, c.cycle + 1, c.clock.speed, value)
-    elif 0x7D3 <= number < 0x7D7:
-        return set_own_part(m, h, number - 0x7D3, value)
-    elif number == 0x803:
-        if value & 7 or not in_ram(m, value, 128):
-            return False
-        h.cost = m.switching
-        synchronise(m, value)
-    elif number == 0x800:
-        write_signals(m, c, h, after, value)
-    elif number == 0x801:
-        return told_profile(m, c, h, number, value, authorise(m, c, h, value))
-    elif number == 0x802:
-        ask_for_trace(h, value & 1)
-    elif number == 0x7D8:
-        if not is_resource(&c.unit, value):
-            return False
-        c.unit.selected = value
-    elif number == 0x7D9:
-        return c.unit.exists and write_resource(m, c, c.unit.selected, value)
-    # The other registers are read as zero, or only the machine changes them: writing them has no effect.
-    return True
+    done = set_value(m, c, h, csr, after, value & csr.bits)
+    if unlikely(m.signals.on != 0) and csr.told == TOLD_PROFILE:
+        tell(m, h, TOLD_PROFILE, c.cycle, value, number | (0 if done else 1 << 16))
+    return done

@@ -629,6 +629,26 @@ ctypedef struct StatusRegister:
 # Loads from a device that is not of the machine, stores to it, or lets such devices do what is due now.
 ctypedef int (*Access)(void* attached, int what, uint32_t address, uint32_t* value) noexcept nogil
 
+# A control and status register. csr_table.pxd lists them, and has the values of ``reads`` and ``writes``.
+ctypedef struct Csr:
+    # Its name in assembly; ``{}`` stands for ``which``.
+    const char* name
+    # Where the hart has it, in bytes from its beginning, if it reads as FIELD.
+    uint32_t place
+    # The bits that a write reaches.
+    uint32_t bits
+    uint16_t number
+    # Which of several it is: for ``{}`` in the name.
+    uint16_t which
+    # What a read gives; ABSENT: there is no such register.
+    uint8_t reads
+    # What a write does.
+    uint8_t writes
+    # It is the high word of a register of 64 bits.
+    uint8_t high
+    # While signals are told: the kind of signal that a write is; 0: none.
+    uint8_t told
+
 # All of a machine, and how its run stands.
 ctypedef struct Machine:
     # --- configuration: times in cycles of a core where it says nothing else ---
@@ -676,6 +696,8 @@ ctypedef struct Machine:
     uint8_t modes[STATES]
     # Ticks of the machine for one of its timer.
     int64_t divider
+    # The control and status registers, by number. All machines share the table.
+    Csr* csrs
 
     # --- processors and memory ---
 

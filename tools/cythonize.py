@@ -33,6 +33,7 @@ def main() -> int:
             continue
         options = CompilationOptions(
             compiler_directives=DIRECTIVES | (UNCHECKED if given.unchecked else {}),
+            emit_linenums=True,  # gdb, perf and sanitizers show lines of Cython
             include_path=given.include,
             language_level=3,
             output_file=str(output),

@@ -105,12 +105,11 @@ cdef inline uint32_t compute(Decoded* d, uint32_t* x, uint32_t pc) noexcept nogi
     elif operation == MULHU:
         x[d.rd] = <uint32_t>(<uint64_t>a * <uint64_t>b >> 32)
     elif operation == DIV:
-        if not b:
-            x[d.rd] = 0xFFFFFFFFu
-        elif b == 0xFFFFFFFFu and a == 0x80000000u:
-            x[d.rd] = a
-        else:
-            x[d.rd] = <uint32_t>(<int32_t>a // <int32_t>b)
+        x[d.rd] = (
+            0xFFFFFFFFu if not b
+            else a if b == 0xFFFFFFFFu and a == 0x80000000u
+            else <uint32_t>(<int32_t>a // <int32_t>b)
+        )
     elif operation == DIVU:
         x[d.rd] = a // b if b else 0xFFFFFFFFu
     elif operation == REM:

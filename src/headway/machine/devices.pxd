@@ -220,100 +220,120 @@ cdef inline bint device_load(Machine* m, Hart* h, uint32_t address, uint32_t* va
     return True
 
 
+cdef inline bint read_clint(Machine* m, uint32_t offset, uint32_t* value) noexcept nogil:
+    """Read the software interrupts, compare registers and the time of the CLINT."""
+    if offset < <uint32_t>(4 * m.harts_count):
+        value[0] = m.software[offset >> 2]
+    elif offset - 0x4000 < <uint32_t>(8 * m.harts_count):
+        value[0] = <uint32_t>(<uint64_t>m.compare[(offset - 0x4000) >> 3] >> (32 if offset & 4 else 0))
+    elif offset & ~4u == 0xBFF8:
+        value[0] = <uint32_t>(timer_now(m) >> (32 if offset & 4 else 0))
+    else:
+        return False
+    return True
+
+
+cdef inline uint32_t claim(Machine* m, int hart) noexcept nogil:
+    """Give the hart the source that it would claim; 0: none."""
+    cdef uint32_t source = best_source(m, hart)
+    if source:
+        m.claimed |= 1u << source
+        m.pending &= ~(1u << source)
+        look_at_plic(m)
+    return source
+
+
+cdef inline bint read_plic(Machine* m, uint32_t offset, uint32_t* value) noexcept nogil:
+    cdef uint32_t hart = (offset - 0x200000) >> 12
+    if offset < 128:
+        value[0] = m.priority[offset >> 2]
+    elif offset == 0x1000:
+        value[0] = (m.pending | m.level) & ~m.claimed
+    elif offset - 0x2000 < <uint32_t>(0x80 * m.harts_count) and not offset & 0x7C:
+        value[0] = m.enabled[(offset - 0x2000) >> 7]
+    elif offset - 0x200000 < <uint32_t>(0x1000 * m.harts_count) and not offset & 0xFF8:
+        value[0] = claim(m, <int>hart) if offset & 4 else m.threshold[hart]
+    else:
+        return False
+    return True
+
+
+cdef inline uint32_t receive(Machine* m) noexcept nogil:
+    """Take the next byte that the UART has received; all ones: there is none."""
+    cdef uint32_t byte
+    if not m.received_count:
+        return 0xFFFFFFFFu
+    byte = m.received[m.received_head]
+    m.received_head = (m.received_head + 1) & 255
+    m.received_count -= 1
+    look_at_plic(m)
+    return byte
+
+
+cdef inline uint32_t read_uart(Machine* m, uint32_t offset) noexcept nogil:
+    if offset == 0:
+        return receive(m)
+    if offset == 4:
+        return m.received_count > 0
+    if offset == 12:
+        return m.sending_count < 16
+    return m.uart_enable if offset == 16 else 0
+
+
+cdef inline uint32_t read_block_device(Machine* m, uint32_t offset) noexcept nogil:
+    if offset == 0:
+        return m.block_sector
+    if offset == 4:
+        return m.block_address
+    if offset == 8:
+        return m.block_count
+    if offset == 12:
+        return m.block_command
+    if offset == 16:
+        return m.block_status
+    if offset == 20:
+        return m.block_enable
+    return m.sectors if offset == 24 else 0
+
+
+cdef inline uint32_t read_description(Machine* m, uint32_t offset) noexcept nogil:
+    """Read what the machine is."""
+    if offset == 0:
+        return <uint32_t>m.cores_count
+    if offset == 4:
+        return <uint32_t>m.threads
+    if offset == 8:
+        return m.ram_size
+    if offset == 12:
+        return m.tcm_size
+    if offset == 16:
+        return <uint32_t>m.divider
+    if offset == 20:
+        return <uint32_t>m.strict
+    if offset == 24:
+        return m.cores[0].icache.ways
+    if offset == 28:
+        return m.cores[0].dcache.ways
+    return m.l2.ways if offset == 32 else <uint32_t>m.bus_window
+
+
 cdef inline bint read_register(Machine* m, uint32_t address, uint32_t* value) noexcept nogil:
     """Read a device's register, with what that does. Return False if there is no register at the address."""
-    cdef uint32_t offset = address & 0xFFFFFF, i
-    cdef uint64_t time
+    cdef uint32_t offset = address & 0xFFFFFF
     value[0] = 0
     if address - CLINT < 0x10000:
-        if offset < <uint32_t>(4 * m.harts_count):
-            value[0] = m.software[offset >> 2]
-        elif offset - 0x4000 < <uint32_t>(8 * m.harts_count):
-            value[0] = <uint32_t>(<uint64_t>m.compare[(offset - 0x4000) >> 3] >> (32 if offset & 4 else 0))
-        elif offset & ~4u == 0xBFF8:
-            time = timer_now(m)
-            value[0] = <uint32_t>(time >> (32 if offset & 4 else 0))
-        else:
-            return False
-        return True
+        return read_clint(m, offset, value)
     if address - PLIC < 0x400000:
-        if offset < 128:
-            value[0] = m.priority[offset >> 2]
-        elif offset == 0x1000:
-            value[0] = (m.pending | m.level) & ~m.claimed
-        elif offset - 0x2000 < <uint32_t>(0x80 * m.harts_count) and not offset & 0x7C:
-            value[0] = m.enabled[(offset - 0x2000) >> 7]
-        elif offset - 0x200000 < <uint32_t>(0x1000 * m.harts_count) and not offset & 0xFF8:
-            i = (offset - 0x200000) >> 12
-            if not offset & 4:
-                value[0] = m.threshold[i]
-            else:
-                value[0] = best_source(m, <int>i)
-                if value[0]:
-                    m.claimed |= 1u << value[0]
-                    m.pending &= ~(1u << value[0])
-                    look_at_plic(m)
-        else:
-            return False
-        return True
+        return read_plic(m, offset, value)
     if address - UART < 20:
-        if offset == 0:
-            value[0] = 0xFFFFFFFFu
-            if m.received_count:
-                value[0] = m.received[m.received_head]
-                m.received_head = (m.received_head + 1) & 255
-                m.received_count -= 1
-                look_at_plic(m)
-        elif offset == 4:
-            value[0] = m.received_count > 0
-        elif offset == 12:
-            value[0] = m.sending_count < 16
-        elif offset == 16:
-            value[0] = m.uart_enable
-        return True
-    if address - BLOCK < 32:
-        offset &= 0xFFFF
-        if offset == 0:
-            value[0] = m.block_sector
-        elif offset == 4:
-            value[0] = m.block_address
-        elif offset == 8:
-            value[0] = m.block_count
-        elif offset == 12:
-            value[0] = m.block_command
-        elif offset == 16:
-            value[0] = m.block_status
-        elif offset == 20:
-            value[0] = m.block_enable
-        elif offset == 24:
-            value[0] = m.sectors
-        return True
-    if address - DESCRIPTION < 40:
-        offset &= 0xFFFF
-        if offset == 0:
-            value[0] = <uint32_t>m.cores_count
-        elif offset == 4:
-            value[0] = <uint32_t>m.threads
-        elif offset == 8:
-            value[0] = m.ram_size
-        elif offset == 12:
-            value[0] = m.tcm_size
-        elif offset == 16:
-            value[0] = <uint32_t>m.divider
-        elif offset == 20:
-            value[0] = <uint32_t>m.strict
-        elif offset == 24:
-            value[0] = m.cores[0].icache.ways
-        elif offset == 28:
-            value[0] = m.cores[0].dcache.ways
-        elif offset == 32:
-            value[0] = m.l2.ways
-        else:
-            value[0] = <uint32_t>m.bus_window
-        return True
-    if m.windows and is_attached(m, address):
-        return m.access(m.attached, DEVICE_LOAD, address, value)
-    return False
+        value[0] = read_uart(m, offset)
+    elif address - BLOCK < 32:
+        value[0] = read_block_device(m, offset & 0xFFFF)
+    elif address - DESCRIPTION < 40:
+        value[0] = read_description(m, offset & 0xFFFF)
+    else:
+        return m.windows and is_attached(m, address) and m.access(m.attached, DEVICE_LOAD, address, value)
+    return True
 
 
 cdef inline uint64_t half(uint64_t old, uint32_t offset, uint32_t value) noexcept nogil:
@@ -323,83 +343,106 @@ cdef inline uint64_t half(uint64_t old, uint32_t offset, uint32_t value) noexcep
     return old >> 32 << 32 | value
 
 
-cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
-    """Store 32 bits to a device. Return False if there is no register at the address, or if it cannot be written."""
-    cdef uint32_t offset = address & 0xFFFFFF, i
-    if address - CLINT < 0x10000:
-        if offset < <uint32_t>(4 * m.harts_count):
-            i = offset >> 2
-            m.software[i] = value & 1
-            set_pending(m, &m.harts[i], SOFTWARE_INTERRUPT, value & 1)
-            if value & 1 and not m.harts[i].started:
-                start_hart(m, &m.cores[m.harts[i].core], &m.harts[i])
-        elif offset - 0x4000 < <uint32_t>(8 * m.harts_count):
-            i = (offset - 0x4000) >> 3
-            m.compare[i] = <int64_t>half(<uint64_t>m.compare[i], offset, value)
-            look_at_timers(m)
-        elif offset & ~4u == 0xBFF8:
-            m.timer_offset = <int64_t>(half(timer_now(m), offset, value) - <uint64_t>(m.now // m.divider))
-            look_at_timers(m)
-        else:
-            return False
-        find_next_event(m)
-        return True
-    if address - PLIC < 0x400000:
-        if 0 < offset < 128:
-            m.priority[offset >> 2] = value & 7
-        elif offset - 0x2000 < <uint32_t>(0x80 * m.harts_count) and not offset & 0x7C:
-            m.enabled[(offset - 0x2000) >> 7] = value & ~1u
-        elif offset - 0x200000 < <uint32_t>(0x1000 * m.harts_count) and not offset & 0xFF8:
-            if offset & 4:
-                m.claimed &= ~(1u << (value & 31))
-            else:
-                m.threshold[(offset - 0x200000) >> 12] = value & 7
-        elif offset >= 128:
-            return False
-        look_at_plic(m)
-        return True
-    if address - UART < 20:
-        if offset == 8:
-            if m.sending_count < 16:
-                m.sending[(m.sending_head + m.sending_count) & 15] = <uint8_t>value
-                m.sending_count += 1
-                if m.sent_at == NEVER:
-                    m.sent_at = m.now + m.uart_tick
-                    find_next_event(m)
-        elif offset == 16:
-            m.uart_enable = value & 3
-        else:
-            return offset != 0
-        look_at_plic(m)
-        return True
-    if address - BLOCK < 32:
-        offset &= 0xFFFF
-        if offset == 20:
-            m.block_enable = value & 1
-        elif offset == 28:
-            m.block_done = 0
-        elif offset < 16 and not m.block_status:
-            # The device is busy: the registers of a command cannot be changed while it runs.
-            return True
-        elif offset == 0:
-            m.block_sector = value
-        elif offset == 4:
-            m.block_address = value
-        elif offset == 8:
-            m.block_count = value
-        elif offset == 12:
-            m.block_command = value
-            m.block_status = 0
-            m.block_done = 0
-            m.block_at = m.now + m.block_latency + m.block_each * <int64_t>value_or(m.block_count, m.sectors)
-            find_next_event(m)
-        look_at_plic(m)
-        return True
-    if m.windows and is_attached(m, address):
-        return m.access(m.attached, DEVICE_STORE, address, &value)
-    return False
-
-
 cdef inline uint32_t value_or(uint32_t value, uint32_t limit) noexcept nogil:
     """Return the smaller of the two, because no command takes longer than one for the whole device."""
     return value if value < limit else limit
+
+
+cdef inline bint write_clint(Machine* m, uint32_t offset, uint32_t value) noexcept nogil:
+    cdef uint32_t hart = offset >> 2
+    if offset < <uint32_t>(4 * m.harts_count):
+        m.software[hart] = value & 1
+        set_pending(m, &m.harts[hart], SOFTWARE_INTERRUPT, value & 1)
+        if value & 1 and not m.harts[hart].started:
+            start_hart(m, &m.cores[m.harts[hart].core], &m.harts[hart])
+    elif offset - 0x4000 < <uint32_t>(8 * m.harts_count):
+        hart = (offset - 0x4000) >> 3
+        m.compare[hart] = <int64_t>half(<uint64_t>m.compare[hart], offset, value)
+        look_at_timers(m)
+    elif offset & ~4u == 0xBFF8:
+        m.timer_offset = <int64_t>(half(timer_now(m), offset, value) - <uint64_t>(m.now // m.divider))
+        look_at_timers(m)
+    else:
+        return False
+    find_next_event(m)
+    return True
+
+
+cdef inline bint write_plic(Machine* m, uint32_t offset, uint32_t value) noexcept nogil:
+    if 0 < offset < 128:
+        m.priority[offset >> 2] = value & 7
+    elif offset - 0x2000 < <uint32_t>(0x80 * m.harts_count) and not offset & 0x7C:
+        m.enabled[(offset - 0x2000) >> 7] = value & ~1u
+    elif offset - 0x200000 < <uint32_t>(0x1000 * m.harts_count) and not offset & 0xFF8:
+        if offset & 4:
+            m.claimed &= ~(1u << (value & 31))
+        else:
+            m.threshold[(offset - 0x200000) >> 12] = value & 7
+    elif offset >= 128:
+        return False
+    look_at_plic(m)
+    return True
+
+
+cdef inline void transmit(Machine* m, uint8_t byte) noexcept nogil:
+    """Queue a byte for the UART to send; while the queue is full, the byte is dropped."""
+    if m.sending_count == 16:
+        return
+    m.sending[(m.sending_head + m.sending_count) & 15] = byte
+    m.sending_count += 1
+    if m.sent_at == NEVER:
+        m.sent_at = m.now + m.uart_tick
+        find_next_event(m)
+
+
+cdef inline bint write_uart(Machine* m, uint32_t offset, uint32_t value) noexcept nogil:
+    if offset == 8:
+        transmit(m, <uint8_t>value)
+    elif offset == 16:
+        m.uart_enable = value & 3
+    else:
+        return offset != 0
+    look_at_plic(m)
+    return True
+
+
+cdef inline void begin_block_command(Machine* m, uint32_t command) noexcept nogil:
+    m.block_command = command
+    m.block_status = 0
+    m.block_done = 0
+    m.block_at = m.now + m.block_latency + m.block_each * <int64_t>value_or(m.block_count, m.sectors)
+    find_next_event(m)
+
+
+cdef inline void write_block_device(Machine* m, uint32_t offset, uint32_t value) noexcept nogil:
+    if offset == 20:
+        m.block_enable = value & 1
+    elif offset == 28:
+        m.block_done = 0
+    elif offset < 16 and not m.block_status:
+        # The device is busy: the registers of a command cannot be changed while it runs.
+        return
+    elif offset == 0:
+        m.block_sector = value
+    elif offset == 4:
+        m.block_address = value
+    elif offset == 8:
+        m.block_count = value
+    elif offset == 12:
+        begin_block_command(m, value)
+    look_at_plic(m)
+
+
+cdef inline bint device_store(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
+    """Store 32 bits to a device. Return False if there is no register at the address, or if it cannot be written."""
+    cdef uint32_t offset = address & 0xFFFFFF
+    if address - CLINT < 0x10000:
+        return write_clint(m, offset, value)
+    if address - PLIC < 0x400000:
+        return write_plic(m, offset, value)
+    if address - UART < 20:
+        return write_uart(m, offset, value)
+    if address - BLOCK < 32:
+        write_block_device(m, offset & 0xFFFF, value)
+        return True
+    return m.windows and is_attached(m, address) and m.access(m.attached, DEVICE_STORE, address, &value)

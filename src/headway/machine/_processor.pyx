@@ -1,18 +1,17 @@
 """The compiled simulator: its main loop, and the class `MachineProcessor` that Python drives it by.
 
-The parts are inline functions in the .pxd files beside this one. Each builds on those before it: architecture,
-structures, signals, clocks, decode, compute, trace, code, memory, transitions, division, accounts, turns, burst, power,
-protection, devices, events, traps, csrs, debug, execute. copying frees a machine and copies it.
+The parts are inline functions in the .pxd files beside this one. The docstring of this package lists them, and follows
+one cycle through them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from .accounts cimport find_cells, settle
 from .architecture cimport *
 from .attempt cimport attempt
 from .burst cimport burst, burst_together
+from .cells cimport find_cells
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
@@ -27,6 +26,7 @@ from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_n
 from .etrace cimport stop_encoder
 from .memory cimport WAITED, forget_served, grant
 from .power cimport start_hart
+from .progress_unit cimport settle
 from .structures cimport (
     STOP_DEBUG, STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, Account, Cache, Cell, Core, Csr,
     Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread,
@@ -233,7 +233,7 @@ cdef class MachineProcessor:
         m.harts_count = m.cores_count * m.threads
         m.strict = config.issue == "strict"
         m.csrs = _csrs
-        m.unit = m.threads if m.strict else 1
+        m.quantum = m.threads if m.strict else 1
         m.boot_all = config.boot == "all"
         self._set_timing(config)
         m.ram_size = config.memory.ram
@@ -316,23 +316,23 @@ cdef class MachineProcessor:
                 m.crc[k][i] = m.crc[k - 1][i] >> 8 ^ m.crc[0][m.crc[k - 1][i] & 0xFF]
         for k in range(m.cores_count):
             c = &m.cores[k]
-            c.unit.exists = 1
-            c.unit.cycle_accurate = config.cycle_accurate and config.format == "threads"
-            c.unit.etrace = config.format == "etrace"
-            c.unit.etrace_timed = config.cycle_accurate
-            c.unit.etrace_options = config.etrace_options()
-            c.unit.all_targets = config.all_targets
-            c.unit.period = config.sync
-            c.unit.depth = 8 * config.fifo
-            c.unit.port = config.port
-            c.unit.check = 0xFFFFFFFFu
-            c.unit.after = -1
-            c.unit.kept = 4 * config.after
+            c.trace_unit.exists = 1
+            c.trace_unit.cycle_accurate = config.cycle_accurate and config.format == "threads"
+            c.trace_unit.etrace = config.format == "etrace"
+            c.trace_unit.etrace_timed = config.cycle_accurate
+            c.trace_unit.etrace_options = config.etrace_options()
+            c.trace_unit.all_targets = config.all_targets
+            c.trace_unit.period = config.sync
+            c.trace_unit.depth = 8 * config.fifo
+            c.trace_unit.port = config.port
+            c.trace_unit.check = 0xFFFFFFFFu
+            c.trace_unit.after = -1
+            c.trace_unit.kept = 4 * config.after
             for register, value in config.registers():
                 write_resource(m, c, register, value)
             if config.buffer:
-                c.unit.bytes = <uint8_t*>zeros(config.buffer, 4)
-                c.unit.ring = c.unit.room = 4 * config.buffer
+                c.trace_unit.bytes = <uint8_t*>zeros(config.buffer, 4)
+                c.trace_unit.ring = c.trace_unit.room = 4 * config.buffer
         for i in range(m.harts_count):
             if config.format == "etrace":
                 m.harts[i].encoder = <Encoder*>zeros(1, sizeof(Encoder))
@@ -465,7 +465,7 @@ cdef class MachineProcessor:
     cdef int _keep(self, uint32_t address, bytes data) except -1:
         """Keep the program as it is loaded, before anything runs: the trace units compare with it."""
         cdef Machine* m = self.m
-        if not m.cores[0].unit.exists or m.entry or m.loaded_count == MAX_LOADED:
+        if not m.cores[0].trace_unit.exists or m.entry or m.loaded_count == MAX_LOADED:
             return 0
         m.loaded[m.loaded_count].start = address
         m.loaded[m.loaded_count].size = <uint32_t>len(data)
@@ -574,7 +574,7 @@ cdef class MachineProcessor:
         """Keep the hart from issuing while others run. Raises IndexError, and ValueError if it is traced or logged."""
         self._check(hart, 0)
         cdef Hart* h = &self.m.harts[<int>hart]
-        if h.attention & (TRACED | LOGGED) or self.m.cores[h.core].unit.exists:
+        if h.attention & (TRACED | LOGGED) or self.m.cores[h.core].trace_unit.exists:
             raise ValueError("a hart of a machine with trace units cannot be held while others run")
         if not h.held:
             h.held = HOLD_ASKED
@@ -860,28 +860,28 @@ cdef class MachineProcessor:
                 h = &c.harts[i]
                 if h.attention & (TRACED | LOGGED) and h.started and h.state != UNSTARTED and cycle > h.free:
                     self._end_gap(c, h, cycle)
-                if c.unit.etrace:
-                    c.unit.port = 0
+                if c.trace_unit.etrace:
+                    c.trace_unit.port = 0
                     stop_encoder(m, c, h)
                 elif h.traced.on:
                     flush(m, c, h)
-                    c.unit.port = 0
+                    c.trace_unit.port = 0
                     send_group(m, c, h)
-            if c.unit.etrace:
+            if c.trace_unit.etrace:
                 continue
-            if c.unit.window:
-                c.unit.port = 0
+            if c.trace_unit.window:
+                c.trace_unit.port = 0
                 send_window(m, c, cycle)
-            if c.unit.exists:
+            if c.trace_unit.exists:
                 # Send the head twice: the first makes the last segment known, and the second makes the first known.
-                c.unit.port = 0
+                c.trace_unit.port = 0
                 send_head(m, c, cycle, m.now, True)
                 send_head(m, c, cycle, m.now, True)
 
     cdef void _end_gap(self, Core* c, Hart* h, int64_t cycle) noexcept:
         """Trace what the hart has done since its last turn, in whole cycles of its own."""
         cdef Machine* m = self.m
-        cdef int64_t whole = h.free + (cycle - h.free) // m.unit * m.unit, own
+        cdef int64_t whole = h.free + (cycle - h.free) // m.quantum * m.quantum, own
         if h.halted:
             h.traced.woken = whole
             watch_sleep(m, c, h, h.free, whole, h.halted)
@@ -899,13 +899,13 @@ cdef class MachineProcessor:
         if not 0 <= core < self.m.cores_count:
             raise IndexError(f"there is no core {core}")
         c = &self.m.cores[<int>core]
-        if c.unit.ring:
-            at = c.unit.written % c.unit.ring
-            if c.unit.written <= c.unit.ring:
-                return (<char*>c.unit.bytes)[: c.unit.written]
-            return (<char*>c.unit.bytes)[at : c.unit.ring] + (<char*>c.unit.bytes)[:at]
-        found = (<char*>c.unit.bytes)[: c.unit.size] if c.unit.size else b""
-        c.unit.size = 0
+        if c.trace_unit.ring:
+            at = c.trace_unit.written % c.trace_unit.ring
+            if c.trace_unit.written <= c.trace_unit.ring:
+                return (<char*>c.trace_unit.bytes)[: c.trace_unit.written]
+            return (<char*>c.trace_unit.bytes)[at : c.trace_unit.ring] + (<char*>c.trace_unit.bytes)[:at]
+        found = (<char*>c.trace_unit.bytes)[: c.trace_unit.size] if c.trace_unit.size else b""
+        c.trace_unit.size = 0
         return found
 
     def log(self, on: bool = True) -> None:
@@ -1025,9 +1025,9 @@ cdef class MachineProcessor:
         }
 
     def _trace_losses(self):
-        if not self.m.cores[0].unit.exists:
+        if not self.m.cores[0].trace_unit.exists:
             return {}
-        return {"trace_groups": sum(self.m.cores[i].unit.groups_lost for i in range(self.m.cores_count))}
+        return {"trace_groups": sum(self.m.cores[i].trace_unit.groups_lost for i in range(self.m.cores_count))}
 
 
 cdef tuple _lost_of(Cell* cell):

@@ -6,11 +6,11 @@ Each returns DONE, BLOCKED or TRAPPED.
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy
 
-from .accounts cimport look_again
 from .architecture cimport *
 from .code cimport PAGE, forget_code, forget_tcm
 from .devices cimport device_load, device_store
 from .memory cimport can_access, end_reservations, stored
+from .progress_unit cimport look_again
 from .protection cimport GUARDED, MAY_READ, MAY_WRITE, allowed
 from .structures cimport STOP_HTIF, Core, Decoded, Hart, Machine
 from .traps cimport BLOCKED, DONE, fault
@@ -38,7 +38,7 @@ cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t si
     h.cost = m.device
     # Reading a status register may have changed the hart's state. This instruction belongs to the state before.
     h.instret += 1
-    look_again(m, c, h, h.free + m.unit, True)
+    look_again(m, c, h, h.free + m.quantum, True)
     h.instret -= 1
     return DONE
 

@@ -7,7 +7,6 @@ few common kinds, which `burst` takes in less of the host's time, and with the s
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .accounts cimport begin_hart_thread, enter, look_again, state_of, tell_counters
 from .architecture cimport *
 from .code cimport PAGE, decode
 from .debug cimport DEBUGGED, HOLD_ASKED, hold, stops_here
@@ -16,8 +15,10 @@ from .fetch cimport fetch
 from .memory cimport WAITED, forget_served
 from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING
 from .profile_buffer cimport profile
+from .progress_unit cimport enter, look_again, state_of, tell_counters
 from .signals cimport GAP, TOLD_RANGE, TOLD_RUNS, tell
 from .structures cimport STOP_DEBUG, Core, Decoded, Hart, Machine
+from .threads cimport begin_hart_thread
 from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_trap, watch_turn
 from .traps cimport DONE, TRAPPED, interrupt, trap
 from .turns cimport next_turn
@@ -60,12 +61,12 @@ cdef inline bint needs(Hart* h, Decoded* d, int64_t cycle) noexcept nogil:
 
 cdef inline void finish(Machine* m, Hart* h, int64_t cycle, int64_t begin, int refill) noexcept nogil:
     """Set when the hart can issue again, now that the instruction's cycles are known."""
-    if m.unit == 1:
+    if m.quantum == 1:
         h.free = begin + h.cost
-    elif h.cost <= m.unit:
-        h.free = begin + m.unit
+    elif h.cost <= m.quantum:
+        h.free = begin + m.quantum
     else:
-        h.free = begin + (h.cost + m.unit - 1) // m.unit * m.unit
+        h.free = begin + (h.cost + m.quantum - 1) // m.quantum * m.quantum
     h.ready = cycle + h.cost + refill
     h.reason = REFILL if refill else GOING
     h.arrival = 0
@@ -202,7 +203,7 @@ cdef inline void attempt(Machine* m, Core* c) noexcept nogil:
     cdef Hart* h = c.pick
     cdef Turn t
     t.cycle = c.next_cycle
-    t.begin = c.next_cycle + 1 - m.unit
+    t.begin = c.next_cycle + 1 - m.quantum
     if unlikely(h.attention & DEBUGGED != 0) and intercepts(m, c, h, t.begin):
         return
     c.cycle = t.cycle

@@ -7,6 +7,9 @@ has marked lines and pages as used, which marking them again does not change.
 
 While one hart has its core to itself, its state is in variables of the host, and nothing is chosen between its turns
 (`burst_alone`). The harts of one core take turns in `burst_in_turn`, those of several in `burst_together`.
+
+`burst_alone` repeats what `usual_turn` does: with a function for the work of both, the loop of one hart is a fifth
+slower.
 """
 
 from libc.stddef cimport size_t
@@ -50,7 +53,7 @@ cdef inline bint is_usual(Core* c, Hart* h) noexcept nogil:
         return True
     if h.attention != TRACED or not h.traced.on or h.traced.wanted != TRACE_WANTED:
         return False
-    return not (c.unit.matching or c.unit.window or c.unit.left <= 0 or h.traced.due)
+    return not (c.trace_unit.matching or c.trace_unit.window or c.trace_unit.left <= 0 or h.traced.due)
 
 
 cdef inline bint hits_code(Machine* m, Core* c, Hart* h, uint32_t address, int64_t now) noexcept nogil:
@@ -193,12 +196,14 @@ cdef inline void charge(
 
 cdef inline int64_t in_units(Machine* m, int64_t cycles) noexcept nogil:
     """Return for how many cycles a hart is charged that is held for these."""
-    return cycles if m.unit == 1 else m.unit if cycles <= m.unit else (cycles + m.unit - 1) // m.unit * m.unit
+    if m.quantum == 1:
+        return cycles
+    return m.quantum if cycles <= m.quantum else (cycles + m.quantum - 1) // m.quantum * m.quantum
 
 
 cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t now) noexcept nogil:
     """Take a turn of a usual hart at a cycle, which is at tick `now`. Return False if only `attempt` can."""
-    cdef int64_t begin = cycle + 1 - m.unit, at
+    cdef int64_t begin = cycle + 1 - m.quantum, at
     cdef int32_t cost = 1, late = 0
     cdef uint32_t pc = h.pc, next, value
     cdef Decoded* d
@@ -245,7 +250,7 @@ cdef inline bint usual_turn(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t
         h.ready += m.refill
         h.reason = REFILL if m.refill else GOING
     h.pc = next
-    if late > m.unit:
+    if late > m.quantum:
         # Otherwise its result is there before the hart issues again.
         h.usable[d.rd] = cycle + late
         h.usable[NOWHERE] = 0
@@ -266,7 +271,7 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit, Trace 
 
     It is compiled for each kind of trace, so that the loop of a hart that is not traced has nothing of it.
     """
-    cdef int64_t cycle = c.next_cycle, to_tick = c.clock.tick - c.clock.cycle, unit = m.unit, tried = -1
+    cdef int64_t cycle = c.next_cycle, to_tick = c.clock.tick - c.clock.cycle, quantum = m.quantum, tried = -1
     cdef int64_t begin, at, free = h.free, ready = h.ready, due = h.due
     cdef int32_t reason = h.reason, cost, late
     cdef uint32_t pc = h.pc, page = h.page, fetched = h.fetched, shift = c.icache.shift, next, value
@@ -275,7 +280,7 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit, Trace 
     cdef Decoded* d
     cdef int operation
     while cycle < limit:
-        begin = cycle + 1 - unit
+        begin = cycle + 1 - quantum
         if Trace is not NoTrace:
             c.cycle = cycle
         if Trace is OtherTrace:
@@ -285,7 +290,7 @@ cdef inline bint burst_alone(Machine* m, Core* c, Hart* h, int64_t limit, Trace 
             free = begin
         if Trace is not NoTrace:
             # Its trace is what a usual turn can change of what is usual.
-            if not h.traced.on or c.unit.left <= 0:
+            if not h.traced.on or c.trace_unit.left <= 0:
                 break
         d = usual_fetch(m, c, h, pc, cycle + to_tick, &fetched, &page, &code)
         if d == NULL:
@@ -370,7 +375,7 @@ cdef inline bint go_on_alone(Machine* m, Core* c, Hart* h, int64_t limit) noexce
     cdef OtherTrace other
     if not h.attention:
         return burst_alone(m, c, h, limit, none)
-    if c.unit.cycle_accurate:
+    if c.trace_unit.cycle_accurate:
         return burst_alone(m, c, h, limit, cycles)
     return burst_alone(m, c, h, limit, other)
 
@@ -472,6 +477,6 @@ cdef inline bint burst(Machine* m, Core* c, int64_t until) noexcept nogil:
         return True
     limit = c.clock.cycle + (until - c.clock.tick)
     alone = alone_until(c, h, limit)
-    if alone > c.next_cycle + m.unit:
+    if alone > c.next_cycle + m.quantum:
         return not is_usual(c, h) or go_on_alone(m, c, h, alone) and c.next < until
     return not burst_in_turn(m, c, limit)

@@ -9,8 +9,8 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from .accounts cimport find_cells
 from .architecture cimport *
+from .cells cimport find_cells
 from .code cimport PAGE
 from .structures cimport (
     Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Signal, Thread,
@@ -95,7 +95,7 @@ cdef inline bint each_array(Machine* m, int what) noexcept nogil:
         done &= cache_arrays(&c.dcache, what)
         done &= one_array(<void**>&c.tcm, m.tcm_size, what)
         done &= page_arrays(&c.tcm_pages, m.tcm_size // PAGE + 1, what)
-        done &= one_array(<void**>&c.unit.bytes, <size_t>c.unit.room, what)
+        done &= one_array(<void**>&c.trace_unit.bytes, <size_t>c.trace_unit.room, what)
     for i in range(m.harts_count):
         h = &m.harts[i]
         done &= one_array(<void**>&h.tlb, <size_t>m.tlb_entries * sizeof(uint32_t), what)

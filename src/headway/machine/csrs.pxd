@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .accounts cimport correct, load_block, look_again, settle, synchronise, wake
 from .division cimport own_part, set_own_part
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
@@ -10,9 +9,11 @@ from .csr_table cimport *
 from .devices cimport look_for_interrupts, timer_now
 from .events cimport is_resource, read_resource, write_resource
 from .power cimport PROFILING, settle_core
+from .progress_unit cimport correct, look_again, settle
 from .protection cimport set_guard, write_pmp
 from .signals cimport TOLD_PROFILE, TOLD_WRITE, tell
 from .structures cimport Core, Csr, Hart, Machine
+from .threads cimport load_block, synchronise, wake
 from .trace cimport TRACED, TRACE_ASKED, TRACE_PERMITTED, tell_clock
 from .turns cimport wait_again
 
@@ -161,9 +162,9 @@ cdef inline uint32_t value_of(Machine* m, Core* c, Hart* h, Csr* csr) noexcept n
     if reads == ASKED:
         return 1 if h.traced.wanted & TRACE_ASKED else 0
     if reads == SELECTED:
-        return c.unit.selected
+        return c.trace_unit.selected
     if reads == SELECTED_VALUE:
-        return read_resource(&c.unit, c.unit.selected)
+        return read_resource(&c.trace_unit, c.trace_unit.selected)
     return RV32IMACU if reads == MISA else 0
 
 
@@ -282,9 +283,9 @@ cdef inline bint set_duty(Machine* m, Core* c, uint32_t value) noexcept nogil:
 
 cdef inline bint select(Core* c, uint32_t value) noexcept nogil:
     """Write hwtsel: select a register of the trace unit."""
-    if not is_resource(&c.unit, value):
+    if not is_resource(&c.trace_unit, value):
         return False
-    c.unit.selected = value
+    c.trace_unit.selected = value
     return True
 
 
@@ -355,7 +356,7 @@ cdef inline bint set_value(Machine* m, Core* c, Hart* h, Csr* csr, int64_t after
     elif writes == SELECT_VALUE:
         return select(c, value)
     elif writes == SET_SELECTED_VALUE:
-        return c.unit.exists and write_resource(m, c, c.unit.selected, value)
+        return c.trace_unit.exists and write_resource(m, c, c.trace_unit.selected, value)
     return True
 
 
@@ -364,7 +365,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
 
     The caller has read it, and has counted the instruction as retired.
     """
-    cdef int64_t after = h.free + m.unit
+    cdef int64_t after = h.free + m.quantum
     cdef Csr* csr = &m.csrs[number]
     cdef bint done
     if number >> 10 == 3:

@@ -10,11 +10,11 @@ from libc.string cimport memcpy
 
 from headway.riscv.decode cimport decode_half, decode_word
 
-from .accounts cimport enter
 from .architecture cimport *
 from .clocks cimport cycle_of
 from .code cimport memory_at
 from .power cimport BREAKING, INTERRUPTED, RESUMING
+from .progress_unit cimport enter
 from .structures cimport Core, Decoded, Hart, Machine
 from .turns cimport new_turn, next_turn, resume
 

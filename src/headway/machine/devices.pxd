@@ -208,7 +208,7 @@ cdef inline void check_status(Machine* m, Hart* h, uint32_t address, uint32_t va
             if not h.latch:
                 h.polled = 0 if ready else register.state
             if m.signals.on:
-                tell(m, h, TOLD_CHECK, h.free + m.unit, ready, register.state)
+                tell(m, h, TOLD_CHECK, h.free + m.quantum, ready, register.state)
             return
 
 

@@ -76,7 +76,7 @@ cdef inline uint32_t bit_of(Payload* p, uint32_t bit) noexcept nogil:
 
 cdef inline void send_nulls(Machine* m, Core* c) noexcept nogil:
     """Send a synchronisation sequence, after which a packet begins whatever came before."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef int _
     if not fits(c, NULLS + 1) or not have_room(m, u, NULLS + 1):
         return
@@ -88,7 +88,7 @@ cdef inline void send_nulls(Machine* m, Core* c) noexcept nogil:
 
 cdef inline bint send_payload(Machine* m, Core* c, Hart* h, Payload* p) noexcept nogil:
     """Send a packet, without the bits at its end that repeat the one before them. Return whether there was room."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef Encoder* e = h.encoder
     cdef uint32_t last = bit_of(p, p.bits - 1), size, i, bits = p.bits
     cdef uint8_t byte
@@ -122,7 +122,7 @@ cdef inline void send_support(Machine* m, Core* c, Hart* h, uint32_t enabled, ui
     put(&p, enabled, 1)
     put(&p, 0, 1)
     put(&p, status, 2)
-    put(&p, c.unit.etrace_options, OPTION_BITS)
+    put(&p, c.trace_unit.etrace_options, OPTION_BITS)
     put(&p, 0, 6)
     send_payload(m, c, h, &p)
 
@@ -144,7 +144,7 @@ cdef inline void forget(Encoder* e) noexcept nogil:
 cdef inline void put_place(Core* c, Payload* p, Watched* at) noexcept nogil:
     put(p, at.branch != 1, 1)
     put(p, at.privilege, 2)
-    if c.unit.etrace_timed:
+    if c.trace_unit.etrace_timed:
         put(p, <uint64_t>at.time, TIME_BITS)
     put(p, at.context, CONTEXT_BITS)
 
@@ -168,7 +168,8 @@ cdef inline void put_depth(Core* c, Payload* p, uint32_t last, bint reported, ui
 cdef inline void put_address(
     Core* c, Payload* p, Encoder* e, uint32_t address, bint notify, bint updiscon, bint reported, uint32_t depth
 ) noexcept nogil:
-    cdef uint32_t value = address if c.unit.etrace_options & FULL_ADDRESS else address - e.base, last = value >> 31
+    cdef uint32_t value = address if c.trace_unit.etrace_options & FULL_ADDRESS else address - e.base
+    cdef uint32_t last = value >> 31
     put(p, value >> 1, ADDRESS_BITS)
     last ^= notify
     put(p, last, 1)
@@ -198,13 +199,13 @@ cdef inline void report(
         # The decoder must not take an earlier return at this depth for the one that went elsewhere.
         reported = True
         depth = e.before.mispredicted
-    elif not target and not notify and c.unit.etrace_options & IMPLICIT_RETURN and e.returned:
+    elif not target and not notify and c.trace_unit.etrace_options & IMPLICIT_RETURN and e.returned:
         reported = True
-    if target and c.unit.etrace_options & JUMP_TARGET_CACHE:
+    if target and c.trace_unit.etrace_options & JUMP_TARGET_CACHE:
         cached = e.cache[slot] == (address | 1)
         e.cache[slot] = address | 1
     memset(&p, 0, sizeof(p))
-    if e.branches >= MAP_FULL and e.predicted and c.unit.etrace_options & BRANCH_PREDICTION:
+    if e.branches >= MAP_FULL and e.predicted and c.trace_unit.etrace_options & BRANCH_PREDICTION:
         put(&p, 0, 3)
         put(&p, e.branches - MAP_FULL, 32)
         put(&p, 3 if failed else 2, 2)
@@ -302,7 +303,7 @@ cdef inline bint note_branch(Core* c, Encoder* e, Watched* at) noexcept nogil:
     cdef bint right
     e.marked = 0
     e.returned = 0
-    if not c.unit.etrace_options & BRANCH_PREDICTION:
+    if not c.trace_unit.etrace_options & BRANCH_PREDICTION:
         e.map |= <uint32_t>(at.branch != 1) << e.branches
         e.branches += 1
         return False
@@ -321,7 +322,7 @@ cdef inline bint note_branch(Core* c, Encoder* e, Watched* at) noexcept nogil:
 
 cdef inline void learn(Core* c, Encoder* e, Watched* at) noexcept nogil:
     cdef uint8_t* state
-    if at.branch and c.unit.etrace_options & BRANCH_PREDICTION:
+    if at.branch and c.trace_unit.etrace_options & BRANCH_PREDICTION:
         state = &e.predictor[at.pc >> 1 & ((1 << PREDICTOR_BITS) - 1)]
         if at.branch == 1:
             state[0] = 1 if state[0] == 0 else 3
@@ -335,9 +336,10 @@ cdef inline void resolve(Core* c, Encoder* e, Watched* at, uint32_t next) noexce
     cdef int i
     at.updiscon = at.mispredicted = 0
     if at.indirect:
-        returns = at.returns and e.depth and c.unit.etrace_options & IMPLICIT_RETURN
+        returns = at.returns and e.depth and c.trace_unit.etrace_options & IMPLICIT_RETURN
         if (
-            c.unit.etrace_options & SEQUENTIAL_JUMP and not e.synced and e.before.kind == RETIRED and e.before.loaded
+            c.trace_unit.etrace_options & SEQUENTIAL_JUMP and not e.synced
+            and e.before.kind == RETIRED and e.before.loaded
             and e.before.loaded == at.jumps_by
         ):
             if next <= at.pc:
@@ -349,7 +351,7 @@ cdef inline void resolve(Core* c, Encoder* e, Watched* at, uint32_t next) noexce
         else:
             at.updiscon = 1
             at.mispredicted = e.depth if returns else 0
-    if at.calls and c.unit.etrace_options & IMPLICIT_RETURN:
+    if at.calls and c.trace_unit.etrace_options & IMPLICIT_RETURN:
         e.returned = 0
         if e.depth == RETURN_STACK:
             for i in range(RETURN_STACK - 1):
@@ -411,7 +413,7 @@ cdef inline void encode(Machine* m, Core* c, Hart* h, Watched* next) noexcept no
         tell_mark(m, c, h)
         report(m, c, h, at.pc, False, False, False, failed)
         done = True
-    elif failed or e.branches == MAP_FULL and not (e.predicted and c.unit.etrace_options & BRANCH_PREDICTION):
+    elif failed or e.branches == MAP_FULL and not (e.predicted and c.trace_unit.etrace_options & BRANCH_PREDICTION):
         e.failed = failed
         send_map(m, c, h)
         done = True
@@ -420,7 +422,7 @@ cdef inline void encode(Machine* m, Core* c, Hart* h, Watched* next) noexcept no
         e.marked = 0
     if e.due == 2 and syncs:
         e.due = 3
-    if not e.due and (e.sent >= c.unit.period or e.retired >= MOST_RETIRED):
+    if not e.due and (e.sent >= c.trace_unit.period or e.retired >= MOST_RETIRED):
         e.due = 2
     e.retired += 1
     resolve(c, e, at, next.pc)
@@ -432,7 +434,7 @@ cdef inline void restart_encoder(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Begin to trace the hart: the next instruction is the first."""
     cdef Encoder* e = h.encoder
     cdef bint lost = e.lost
-    if lost and c.unit.port and not fits(c, (c.unit.depth >> 4) + LONGEST_PACKET):
+    if lost and c.trace_unit.port and not fits(c, (c.trace_unit.depth >> 4) + LONGEST_PACKET):
         return
     e.lost = 0
     e.before.kind = e.current.kind = ABSENT
@@ -532,7 +534,7 @@ cdef inline void stop_encoder(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 cdef inline void watch_encoder_turn(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Do what is due before the hart's turn."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     if u.left <= 0:
         u.left = NULLS_EVERY * u.period
         send_nulls(m, c)

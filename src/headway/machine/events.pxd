@@ -58,7 +58,7 @@ cdef enum:  # Resource
 
 cdef inline void look_at_unit(Core* c) noexcept nogil:
     """Update what is watched and which harts are traced, after registers or the sequencer have changed."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef int i
     u.matching = 0
     for i in range(4):
@@ -72,7 +72,7 @@ cdef inline void look_at_unit(Core* c) noexcept nogil:
 
 cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexcept nogil:
     """Enter a state of the sequencer, because of what the hart did, and do its actions."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint32_t actions = u.actions[state]
     cdef int i
     if u.line:
@@ -114,7 +114,7 @@ cdef inline void watch_event(
     Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b
 ) noexcept nogil:
     """Find the blocks that fire for a retired instruction with operands a and b, and move the sequencer."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef Block* block
     cdef uint32_t fired = 0, to, target = 3
     cdef int operation = d.operation, i
@@ -196,7 +196,7 @@ cdef inline uint32_t read_resource(TraceUnit* u, uint32_t n) noexcept nogil:
 
 cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value) noexcept nogil:
     """Write a register. Return False if there is no such register, or if it does not accept the value."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef Block* b = &u.blocks[n >> 3 & 3]
     if n < MOVES:
         n &= 7

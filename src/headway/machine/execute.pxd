@@ -81,7 +81,7 @@ cdef inline void note_retired(Machine* m, Core* c, Hart* h, Turn* t) noexcept no
     """Let the trace unit and its trigger blocks see a retired instruction."""
     if unlikely(h.attention & WATCHED != 0):
         watch_retired(m, c, h, t.d, t.pc, t.next, t.taken)
-        if c.unit.matching:
+        if c.trace_unit.matching:
             watch_event(m, c, h, t.d, t.pc, t.a, t.b)
 
 
@@ -99,7 +99,7 @@ cdef inline int return_from_trap(Machine* m, Core* c, Hart* h, Turn* t) noexcept
     if h.privilege != MACHINE:
         return fault(m, c, h, ILLEGAL, t.d.word)
     h.instret += 1
-    leave_trap(m, c, h, t.begin + m.unit)
+    leave_trap(m, c, h, t.begin + m.quantum)
     h.instret -= 1
     t.next = h.pc
     t.taken = True
@@ -117,8 +117,8 @@ cdef inline int wait_for_interrupt(Machine* m, Core* c, Hart* h, Turn* t) noexce
     if t.profiling:
         profile(m, c, h, t.pc, True, False)
     note_retired(m, c, h, t)
-    halt(m, c, h, t.begin + m.unit)
-    h.free = t.begin + m.unit
+    halt(m, c, h, t.begin + m.quantum)
+    h.free = t.begin + m.quantum
     forget_served(h)
     return SLEEPS
 

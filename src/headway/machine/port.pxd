@@ -50,7 +50,7 @@ cdef inline void keep_bytes(TraceUnit* u, uint8_t* bytes, int count) noexcept no
 
 cdef inline bint fits(Core* c, int64_t bytes) noexcept nogil:
     """Return whether the FIFO has room now, after removing what has left it since the last call."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     if not u.port:
         return True
     u.level = max(0, u.level - (c.cycle - u.level_at) * u.port)

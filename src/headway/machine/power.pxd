@@ -2,10 +2,10 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .accounts cimport enter
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .memory cimport empty_caches
+from .progress_unit cimport enter
 from .signals cimport TOLD_RUNS, tell
 from .structures cimport Core, Hart, Machine
 from .trace cimport tell_clock

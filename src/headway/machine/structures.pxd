@@ -602,7 +602,7 @@ ctypedef struct Core:
     int32_t queued
     int32_t head
 
-    TraceUnit unit
+    TraceUnit trace_unit
 
 # An external interrupt line that the configuration drives.
 ctypedef struct Source:
@@ -659,8 +659,8 @@ ctypedef struct Machine:
     int32_t harts_count
     # Harts issue in strict turn.
     int32_t strict
-    # The unit in which a hart's cycles are counted: rotations of this many cycles in strict turn, else single cycles.
-    int32_t unit
+    # The cycles in which a hart is charged: rotations of this many in strict turn, else single ones.
+    int32_t quantum
     # All harts start at the entry, and not only hart 0.
     int32_t boot_all
     # From a taken jump to the next instruction.

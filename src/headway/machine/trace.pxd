@@ -138,7 +138,7 @@ cdef inline int put_clock(Core* c, uint8_t* at, int64_t cycle, int64_t tick, bin
     at[n] = <uint8_t>(0x80 | ends << 6 | c.clock.speed)
     n += 1
     n += put_varint(at + n, <uint64_t>c.clock.running)
-    return n + put_varint(at + n, c.unit.changes)
+    return n + put_varint(at + n, c.trace_unit.changes)
 
 
 cdef inline void send(Machine* m, TraceUnit* u, uint8_t* bytes, int count) noexcept nogil:
@@ -171,7 +171,7 @@ cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bin
 
     Unless the trace ends, every thread's periodic I-sync is due.
     """
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[LARGEST_HEAD]
     cdef int n, i
     memset(bytes, 0, 5)
@@ -187,7 +187,7 @@ cdef inline void send_head(Machine* m, Core* c, int64_t cycle, int64_t tick, bin
     send(m, u, bytes, n)
     u.left = u.period
     u.thread = -1
-    u.anchor = cycle // m.unit
+    u.anchor = cycle // m.quantum
     for i in range(0 if ends else c.threads):
         c.harts[i].traced.due = c.harts[i].traced.on
         if c.harts[i].halted and c.harts[i].traced.on:
@@ -199,10 +199,10 @@ cdef inline void tell_sleep(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     cdef Traced* t = &h.traced
     cdef int64_t from_ = max(h.free, t.told_until), to = cycle
     if m.strict:
-        to = cycle // m.unit * m.unit + h.slot + 1 - m.unit
+        to = cycle // m.quantum * m.quantum + h.slot + 1 - m.quantum
     if to < from_:
         return
-    add_stall(m, c, h, <uint32_t>(IN_SLEEP + h.halted - 1), (to - from_) // m.unit)
+    add_stall(m, c, h, <uint32_t>(IN_SLEEP + h.halted - 1), (to - from_) // m.quantum)
     t.told_until = to
     if t.on:
         sync_again(m, c, h, to)
@@ -210,7 +210,7 @@ cdef inline void tell_sleep(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
 
 cdef inline void tell_clock(Machine* m, Core* c) noexcept nogil:
     """Send a clock packet after the core's clock has changed."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[LARGEST_HEAD]
     if not u.number:
         return
@@ -223,7 +223,7 @@ cdef inline void tell_changed(Machine* m, Core* c, uint32_t address) noexcept no
 
     This packet is never lost, to keep decoding correct.
     """
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[8]
     if not u.exists or u.etrace:
         return
@@ -253,7 +253,7 @@ cdef inline void vouch(Machine* m, Core* c) noexcept nogil:
 
     It confirms this part even if the rest of the segment is damaged.
     """
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[5]
     if u.length < u.vouched + VOUCHED or not fits(c, sizeof(bytes)):
         return
@@ -275,12 +275,12 @@ cdef inline void lose(Core* c, Hart* h) noexcept nogil:
     h.traced.single = 4
     h.traced.outcomes_count = h.traced.steps = 0
     h.traced.outcomes = 0
-    c.unit.groups_lost += 1
+    c.trace_unit.groups_lost += 1
 
 
 cdef inline bint send_group(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Send the thread's packets that are held back. Return False if there was no room and they are lost."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t select
     if not h.traced.length:
         return True
@@ -460,7 +460,7 @@ cdef inline void add_step(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 cdef inline void flush(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Put every atom so far into a packet."""
-    if not c.unit.cycle_accurate:
+    if not c.trace_unit.cycle_accurate:
         tell_steps(m, c, h)
         return
     if h.traced.stalled:
@@ -475,7 +475,7 @@ cdef inline void add_stall(Machine* m, Core* c, Hart* h, uint32_t reason, int64_
     """Add S or W atoms: ``cycles`` of the hart's cycles for one reason."""
     cdef Traced* t = &h.traced
     cdef int64_t some
-    if not c.unit.cycle_accurate:
+    if not c.trace_unit.cycle_accurate:
         return
     if t.stalled and t.reason != reason:
         tell_stall(m, c, h)
@@ -524,7 +524,7 @@ cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uin
     cdef uint32_t value = address >> 1, changed = value ^ t.base >> 1, id = id_of(h)
     cdef bint says = told != t.told or id != t.id
     cdef int n = 1, i
-    if not c.unit.cycle_accurate and not told:
+    if not c.trace_unit.cycle_accurate and not told:
         # The jump is the next waypoint.
         tell_outcomes(m, c, h)
         t.steps = 0
@@ -558,7 +558,7 @@ cdef inline void tell_branch(Machine* m, Core* c, Hart* h, uint32_t address, uin
 
 cdef inline int64_t thread_cycle(Machine* m, Hart* h, int64_t cycle) noexcept nogil:
     """Return the number of the hart's cycle that begins at ``cycle``; in strict turn, the number of the rotation."""
-    return (cycle + m.unit - 1 - h.slot) // m.unit if m.strict else cycle
+    return (cycle + m.quantum - 1 - h.slot) // m.quantum if m.strict else cycle
 
 
 cdef inline void forget_history(Hart* h) noexcept nogil:
@@ -588,7 +588,7 @@ cdef inline int put_place(Hart* h, uint8_t* at) noexcept nogil:
 
 cdef inline bint restart(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogil:
     """Send an I-sync restart, from which on the hart is traced. Return False if there is no room for it."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef Traced* t = &h.traced
     cdef uint8_t bytes[32]
     cdef int64_t now = thread_cycle(m, h, at)
@@ -619,7 +619,7 @@ cdef inline bint restart(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogi
 
 cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept nogil:
     """Send a periodic I-sync: where the hart is, and when, as far as 16 bits can tell it."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef Traced* t = &h.traced
     cdef uint8_t bytes[16]
     cdef int64_t now = thread_cycle(m, h, at), offset = now - u.anchor
@@ -649,7 +649,7 @@ cdef inline void sync_again(Machine* m, Core* c, Hart* h, int64_t at) noexcept n
 cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Stop tracing the hart."""
     cdef uint8_t bytes[1]
-    if c.unit.etrace:
+    if c.trace_unit.etrace:
         stop_encoder(m, c, h)
     elif h.traced.on:
         flush(m, c, h)
@@ -659,7 +659,7 @@ cdef inline void trace_off(Machine* m, Core* c, Hart* h) noexcept nogil:
         send_group(m, c, h)
     h.traced.on = 0
     h.traced.lost = 0
-    if not c.unit.matching and not c.unit.window and h.traced.wanted & TRACE_IN_STATE:
+    if not c.trace_unit.matching and not c.trace_unit.window and h.traced.wanted & TRACE_IN_STATE:
         h.attention &= ~<uint32_t>TRACED
 
 
@@ -692,7 +692,7 @@ cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t a
 
 cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
     """Send a trigger marker. From then on the trace buffer takes only the configured number of bytes."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[2]
     cdef int n = 0
     if not u.etrace:
@@ -713,7 +713,7 @@ cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
 
 cdef inline void send_window(Machine* m, Core* c, int64_t end) noexcept nogil:
     """Send the counts of a window that ends before cycle `end`, if any are nonzero. Without room, they are kept."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[80]
     cdef uint64_t any = 0
     cdef int n, i
@@ -732,8 +732,8 @@ cdef inline void send_window(Machine* m, Core* c, int64_t end) noexcept nogil:
 
 cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
     """Count up to the gap before a turn, and send the counts at the end of a window. A stall counts when it ends."""
-    cdef TraceUnit* u = &c.unit
-    cdef int64_t now = c.cycle + 1 - m.unit, passed = now - u.window_at
+    cdef TraceUnit* u = &c.trace_unit
+    cdef int64_t now = c.cycle + 1 - m.quantum, passed = now - u.window_at
     u.window_at = now
     if not u.profiled_in >> u.state & 1:
         return
@@ -771,7 +771,7 @@ cdef inline int64_t of_stall(uint32_t source, int64_t cycles, int doing) noexcep
 
 cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexcept nogil:
     """Add a stall of a hart to the counters of the profile."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef int i
     if not u.profiled_in >> u.state & 1 or not 0 < doing < IN_SLEEP:
         return
@@ -782,7 +782,7 @@ cdef inline void count_stall(Core* c, Hart* h, int64_t cycles, int doing) noexce
 
 cdef inline void count_event(Core* c, Hart* h, uint32_t source) noexcept nogil:
     """Add one to the counters of the profile that have this source."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     cdef int i
     if not u.profiled_in >> u.state & 1:
         return
@@ -804,9 +804,9 @@ cdef inline void trace_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
     if not t.on or cycles <= 0 or at + cycles <= t.told_until:
         return
     cycles = at + cycles - max(at, t.told_until)
-    if m.unit != 1:
-        cycles //= m.unit
-    if c.unit.cycle_accurate and not t.stalled and 0 < cycles < MOST_STALLED:
+    if m.quantum != 1:
+        cycles //= m.quantum
+    if c.trace_unit.cycle_accurate and not t.stalled and 0 < cycles < MOST_STALLED:
         # What `add_stall` does, in the usual case.
         t.stalled = <uint32_t>cycles
         t.reason = <uint32_t>doing
@@ -818,7 +818,7 @@ cdef inline void watch_gap(Machine* m, Core* c, Hart* h, int64_t at, int64_t cyc
     """Record that the hart did this for ``cycles`` cycles of its core, from cycle `at` on."""
     if h.attention & LOGGED:
         log(m, h, at, cycles, h.pc, doing)
-    if unlikely(c.unit.window != 0) and cycles > 0:
+    if unlikely(c.trace_unit.window != 0) and cycles > 0:
         count_stall(c, h, cycles, doing)
     trace_gap(m, c, h, at, cycles, doing)
 
@@ -831,14 +831,14 @@ cdef inline void watch_sleep(Machine* m, Core* c, Hart* h, int64_t from_, int64_
     cdef int64_t woken = h.traced.woken
     if not from_ <= woken <= to:
         woken = from_ if woken < from_ else to
-    woken = from_ + (woken - from_) // m.unit * m.unit
+    woken = from_ + (woken - from_) // m.quantum * m.quantum
     watch_gap(m, c, h, from_, woken - from_, IN_SLEEP + depth - 1)
     watch_gap(m, c, h, woken, to - woken, WAKES)
 
 
 cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint resuming) noexcept nogil:
     """Record what precedes the gap that ends with the hart's turn."""
-    if c.unit.window:
+    if c.trace_unit.window:
         count_window(m, c)
     if resuming and h.state != UNSTARTED:
         watch_sleep(m, c, h, h.free, begin, h.traced.asleep)
@@ -848,7 +848,7 @@ cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint 
 
 cdef inline void watch_turn(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
     """Send what is due at the beginning of the hart's turn, before anything of this turn has happened."""
-    cdef TraceUnit* u = &c.unit
+    cdef TraceUnit* u = &c.trace_unit
     if not h.attention & TRACED or h.traced.wanted != TRACE_WANTED:
         return
     if u.etrace:
@@ -870,9 +870,9 @@ cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
         t.depth -= 1
         expected = t.returns[t.depth & 15]
     t.target = next
-    if expected != next or c.unit.all_targets:
+    if expected != next or c.trace_unit.all_targets:
         tell_branch(m, c, h, next, JUMP)
-    elif not c.unit.cycle_accurate:
+    elif not c.trace_unit.cycle_accurate:
         add_outcome(m, c, h, True)
 
 
@@ -899,8 +899,8 @@ cdef inline void trace_cycles(
             tell_target(m, c, h, d, next)
         if operation == JAL or operation == JALR:
             push_return(&h.traced, d, pc)
-    if cost > m.unit:
-        add_stall(m, c, h, LONG, (cost + m.unit - 1) // m.unit - 1)
+    if cost > m.quantum:
+        add_stall(m, c, h, LONG, (cost + m.quantum - 1) // m.quantum - 1)
 
 
 cdef inline void trace_waypoints(
@@ -922,9 +922,9 @@ cdef inline void trace_retired(
     Machine* m, Core* c, Hart* h, Decoded* d, int32_t cost, uint32_t pc, uint32_t next, bint taken
 ) noexcept nogil:
     """Trace an instruction of a hart that is traced, in the unit's format."""
-    if c.unit.cycle_accurate:
+    if c.trace_unit.cycle_accurate:
         trace_cycles(m, c, h, d, cost, pc, next, taken)
-    elif c.unit.etrace:
+    elif c.trace_unit.etrace:
         encode_retired(m, c, h, d, pc, next, taken)
     else:
         trace_waypoints(m, c, h, d, pc, next, taken)
@@ -936,9 +936,9 @@ cdef inline void watch_retired(
     """Record an instruction that has been retired."""
     cdef int operation = d.operation
     if h.attention & LOGGED:
-        log(m, h, h.free, m.unit, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)
-        log(m, h, h.free + m.unit, 0 if h.cost <= m.unit else (h.cost - 1) // m.unit * m.unit, pc, LONG)
-    if unlikely(c.unit.window != 0):
+        log(m, h, h.free, m.quantum, pc, NOT_TAKEN if BEQ <= operation <= BGEU and not taken else EXECUTED)
+        log(m, h, h.free + m.quantum, 0 if h.cost <= m.quantum else (h.cost - 1) // m.quantum * m.quantum, pc, LONG)
+    if unlikely(c.trace_unit.window != 0):
         count_event(c, h, RETIRED)
         if taken:
             count_event(c, h, TAKEN)
@@ -949,12 +949,12 @@ cdef inline void watch_retired(
 cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept nogil:
     """Record a trap of the hart, which was at `pc`: one cycle."""
     if h.attention & LOGGED:
-        log(m, h, h.free, m.unit, pc, TRAPS)
-    if unlikely(c.unit.window != 0):
+        log(m, h, h.free, m.quantum, pc, TRAPS)
+    if unlikely(c.trace_unit.window != 0):
         count_event(c, h, TRAPPED_ENTRIES)
     if not h.traced.on:
         return
-    if c.unit.etrace:
+    if c.trace_unit.etrace:
         encode_trap(m, c, h, pc)
     else:
         tell_branch(m, c, h, h.pc, (TRAP_INTERRUPT if h.mcause >> 31 else TRAP_EXCEPTION) << 1 | (h.mcause & 15) << 3)

@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from .accounts cimport enter, look_again, state_of
 from .architecture cimport *
 from .code cimport range_of
 from .devices cimport look_for_interrupts
 from .memory cimport forget_served
+from .progress_unit cimport enter, look_again, state_of
 from .signals cimport TOLD_RETURN, TOLD_TRAP, tell
 from .structures cimport Core, Hart, Machine
 
@@ -57,7 +57,7 @@ cdef inline void trap(
 
 cdef inline int fault(Machine* m, Core* c, Hart* h, uint32_t cause, uint32_t value) noexcept nogil:
     """Trap because of the instruction, whose own cycle still counts as the program's."""
-    trap(m, c, h, cause, value, False, h.free + m.unit)
+    trap(m, c, h, cause, value, False, h.free + m.quantum)
     return TRAPPED
 
 

@@ -98,7 +98,7 @@ cdef inline void wait_again(Machine* m, Core* c) noexcept nogil:
             c.harts[i].ready = cycle_of(c, c.harts[i].arrival)
             if c.harts[i].mode == HALTED:
                 # A hart that leaves WFI has been charged up to `since`: see resume.
-                c.harts[i].ready = max(c.harts[i].ready, c.harts[i].since + m.unit - 1)
+                c.harts[i].ready = max(c.harts[i].ready, c.harts[i].since + m.quantum - 1)
 
 
 cdef inline void resume(Machine* m, Core* c, Hart* h, int64_t cycle, int64_t ready) noexcept nogil:

@@ -8,6 +8,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from headway.riscv.encodings cimport Encodings, list_encodings
+
 from .architecture cimport *
 from .attempt cimport attempt
 from .burst cimport burst, burst_together
@@ -57,6 +59,8 @@ REGISTERS = ("pc", "mstatus", "mie", "mip", "mtvec", "mscratch", "mepc", "mcause
 cdef Csr[CSRS] _csrs
 cdef Hart _any_hart
 list_csrs(_csrs, &_any_hart)
+cdef Encodings _encodings
+list_encodings(&_encodings)
 
 
 cdef int stand_still(Machine* m) noexcept nogil:
@@ -233,6 +237,7 @@ cdef class MachineProcessor:
         m.harts_count = m.cores_count * m.threads
         m.strict = config.issue == "strict"
         m.csrs = _csrs
+        m.encodings = &_encodings
         m.quantum = m.threads if m.strict else 1
         m.boot_all = config.boot == "all"
         self._set_timing(config)

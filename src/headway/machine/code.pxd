@@ -114,7 +114,7 @@ cdef inline bint decode(Machine* m, Core* c, Decoded* d, uint32_t address) noexc
         if second == NULL:
             return False
         memcpy(&high, second, 2)
-        decode_word(d, <uint32_t>high << 16 | low)
+        decode_word(m.encodings, d, <uint32_t>high << 16 | low)
         d.crosses = (address & line) == line - 1
     else:
         decode_half(d, low)

@@ -62,7 +62,7 @@ cdef inline uint32_t watched(Machine* m, Core* c, Hart* h) noexcept nogil:
         if at == NULL:
             return 0
         memcpy(&high, at, 2)
-        decode_word(&d, <uint32_t>high << 16 | low)
+        decode_word(m.encodings, &d, <uint32_t>high << 16 | low)
     else:
         decode_half(&d, low)
     address = h.x[d.rs1]

@@ -3,6 +3,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from headway.riscv.decode cimport Decoded
+from headway.riscv.encodings cimport Encodings
 from headway.trace.threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
 
 from .architecture cimport COUNTERS, DIVIDED, MAX_CORES, STATES
@@ -696,8 +697,6 @@ ctypedef struct Machine:
     uint8_t modes[STATES]
     # Ticks of the machine for one of its timer.
     int64_t divider
-    # The control and status registers, by number. All machines share the table.
-    Csr* csrs
 
     # --- processors and memory ---
 
@@ -892,3 +891,9 @@ ctypedef struct Machine:
     Cell nowhere
     # Takes what is written to a row when no memory is left for one.
     Row no_row
+
+    # --- tables that all machines share ---
+
+    # The control and status registers, by number.
+    Csr* csrs
+    Encodings* encodings

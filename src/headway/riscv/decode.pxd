@@ -7,6 +7,9 @@ expands to. Every word that is reserved, or that belongs to another extension, i
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
+from .encodings cimport (
+    B_TYPE, CSR, CSR_IMMEDIATE, I_TYPE, J_TYPE, R_TYPE, S_TYPE, SHIFT, U_TYPE, Encoding, Encodings,
+)
 from .operations cimport *
 
 ctypedef struct Decoded:
@@ -53,221 +56,151 @@ cdef inline int32_t jump_offset(uint32_t w) noexcept nogil:
     return signed(bits(w, 31, 31) << 20 | bits(w, 19, 12) << 12 | bits(w, 20, 20) << 11 | bits(w, 30, 21) << 1, 21)
 
 
-cdef inline void decode_word(Decoded* d, uint32_t w) noexcept nogil:
-    """Decode a 32-bit instruction."""
-    cdef uint32_t opcode = w & 0x7F, rd = bits(w, 11, 7), rs1 = bits(w, 19, 15), rs2 = bits(w, 24, 20)
-    cdef uint32_t f3 = bits(w, 14, 12), f7 = bits(w, 31, 25), f5
-    cdef int32_t i = signed(w >> 20, 12)
-    cdef int operation = BAD
+cdef inline void put_operands(Decoded* d, Encoding* e, uint32_t w) noexcept nogil:
+    """Give the operation its operands, which are in the word where its form has them."""
+    cdef uint32_t rd = bits(w, 11, 7), rs1 = bits(w, 19, 15), rs2 = bits(w, 24, 20)
+    cdef int operation = e.operation, form = e.form
+    if form == R_TYPE:
+        put(d, operation, rd, rs1, rs2, 0)
+    elif form == I_TYPE:
+        put(d, operation, rd, rs1, 0, signed(w >> 20, 12))
+    elif form == SHIFT:
+        put(d, operation, rd, rs1, 0, <int32_t>rs2)
+    elif form == S_TYPE:
+        put(d, operation, 0, rs1, rs2, signed(bits(w, 31, 25) << 5 | rd, 12))
+    elif form == B_TYPE:
+        put(d, operation, 0, rs1, rs2, branch_offset(w))
+    elif form == U_TYPE:
+        put(d, operation, rd, 0, 0, <int32_t>(w & 0xFFFFF000u))
+    elif form == J_TYPE:
+        put(d, operation, rd, 0, 0, jump_offset(w))
+    elif form == CSR:
+        put(d, operation, rd, rs1, 0, <int32_t>(w >> 20))
+    elif form == CSR_IMMEDIATE:
+        # The immediate has a field of its own. In rs1 it would look like a register to wait for.
+        put(d, operation, rd, 0, 0, <int32_t>(w >> 20))
+        d.uimm = <uint8_t>rs1
+    else:
+        put(d, operation, 0, 0, 0, 0)
+
+
+cdef inline void decode_word(Encodings* e, Decoded* d, uint32_t w) noexcept nogil:
+    """Decode a 32-bit instruction by the table."""
+    cdef uint32_t major = w >> 2 & 31
+    cdef int i
     d.size = 4
     d.word = w
     put(d, BAD, 0, 0, 0, 0)
-    if opcode == 0x37:
-        put(d, LUI, rd, 0, 0, <int32_t>(w & 0xFFFFF000u))
-    elif opcode == 0x17:
-        put(d, AUIPC, rd, 0, 0, <int32_t>(w & 0xFFFFF000u))
-    elif opcode == 0x6F:
-        put(d, JAL, rd, 0, 0, jump_offset(w))
-    elif opcode == 0x67:
+    for i in range(e.first[major], e.end[major]):
+        if w & e.rows[i].mask == e.rows[i].match:
+            put_operands(d, &e.rows[i], w)
+            return
+
+
+cdef inline void decode_compressed_arithmetic(Decoded* d, uint32_t w) noexcept nogil:
+    """Decode c.srli, c.srai, c.andi, c.sub, c.xor, c.or and c.and."""
+    cdef uint32_t f3 = bits(w, 11, 10), low = 8 + bits(w, 4, 2), high = 8 + bits(w, 9, 7), rs2 = bits(w, 6, 2)
+    if f3 == 0 and not bits(w, 12, 12):
+        put(d, SRLI, high, high, 0, <int32_t>rs2)
+    elif f3 == 1 and not bits(w, 12, 12):
+        put(d, SRAI, high, high, 0, <int32_t>rs2)
+    elif f3 == 2:
+        put(d, ANDI, high, high, 0, signed(bits(w, 12, 12) << 5 | rs2, 6))
+    elif f3 == 3 and not bits(w, 12, 12):
+        f3 = bits(w, 6, 5)
         if f3 == 0:
-            put(d, JALR, rd, rs1, 0, i)
-    elif opcode == 0x63:
-        if f3 == 0:
-            operation = BEQ
+            put(d, SUB, high, high, low, 0)
         elif f3 == 1:
-            operation = BNE
-        elif f3 >= 4:
-            operation = BLT + <int>(f3 - 4)
-        put(d, operation, 0, rs1, rs2, branch_offset(w))
-    elif opcode == 0x03:
-        if f3 <= 2:
-            operation = LB + <int>f3
-        elif f3 == 4 or f3 == 5:
-            operation = LBU + <int>(f3 - 4)
-        put(d, operation, rd, rs1, 0, i)
-    elif opcode == 0x23:
-        if f3 <= 2:
-            operation = SB + <int>f3
-        put(d, operation, 0, rs1, rs2, signed(f7 << 5 | rd, 12))
-    elif opcode == 0x13:
-        if f3 == 0:
-            operation = ADDI
+            put(d, XOR, high, high, low, 0)
         elif f3 == 2:
-            operation = SLTI
-        elif f3 == 3:
-            operation = SLTIU
-        elif f3 == 4:
-            operation = XORI
-        elif f3 == 6:
-            operation = ORI
-        elif f3 == 7:
-            operation = ANDI
-        elif f3 == 1 and f7 == 0:
-            operation = SLLI
-            i = <int32_t>rs2
-        elif f3 == 5 and f7 == 0:
-            operation = SRLI
-            i = <int32_t>rs2
-        elif f3 == 5 and f7 == 0x20:
-            operation = SRAI
-            i = <int32_t>rs2
-        put(d, operation, rd, rs1, 0, i)
-    elif opcode == 0x33:
-        if f7 == 1:
-            operation = MUL + <int>f3
-        elif f7 == 0x20:
-            if f3 == 0:
-                operation = SUB
-            elif f3 == 5:
-                operation = SRA
-        elif f7 == 0:
-            if f3 == 0:
-                operation = ADD
-            elif f3 == 1:
-                operation = SLL
-            elif f3 == 2:
-                operation = SLT
-            elif f3 == 3:
-                operation = SLTU
-            elif f3 == 4:
-                operation = XOR
-            elif f3 == 5:
-                operation = SRL
-            elif f3 == 6:
-                operation = OR
-            else:
-                operation = AND
-        put(d, operation, rd, rs1, rs2, 0)
-    elif opcode == 0x0F:
-        if f3 == 0:
-            put(d, FENCE, 0, 0, 0, 0)
-        elif f3 == 1:
-            put(d, FENCE_I, 0, 0, 0, 0)
-    elif opcode == 0x73:
-        if f3 == 0:
-            if w == 0x00000073:
-                put(d, ECALL, 0, 0, 0, 0)
-            elif w == 0x00100073:
-                put(d, EBREAK, 0, 0, 0, 0)
-            elif w == 0x30200073:
-                put(d, MRET, 0, 0, 0, 0)
-            elif w == 0x10500073:
-                put(d, WFI, 0, 0, 0, 0)
-        elif f3 <= 3:
-            put(d, CSRRW + <int>(f3 - 1), rd, rs1, 0, <int32_t>(w >> 20))
-        elif f3 >= 5:
-            # The immediate has a field of its own. In rs1 it would look like a register to wait for.
-            put(d, CSRRWI + <int>(f3 - 5), rd, 0, 0, <int32_t>(w >> 20))
-            d.uimm = <uint8_t>rs1
-    elif opcode == 0x2F and f3 == 2:
-        f5 = f7 >> 2
-        if f5 == 2:
-            if rs2 == 0:
-                operation = LR
-        elif f5 == 3:
-            operation = SC
-        elif f5 == 1:
-            operation = AMOSWAP
-        elif f5 == 0:
-            operation = AMOADD
-        elif f5 == 4:
-            operation = AMOXOR
-        elif f5 == 12:
-            operation = AMOAND
-        elif f5 == 8:
-            operation = AMOOR
-        elif f5 == 16:
-            operation = AMOMIN
-        elif f5 == 20:
-            operation = AMOMAX
-        elif f5 == 24:
-            operation = AMOMINU
-        elif f5 == 28:
-            operation = AMOMAXU
-        put(d, operation, rd, rs1, rs2, 0)
+            put(d, OR, high, high, low, 0)
+        else:
+            put(d, AND, high, high, low, 0)
+
+
+cdef inline void decode_quadrant_0(Decoded* d, uint32_t w) noexcept nogil:
+    """Decode loads, stores and addresses on the stack."""
+    cdef uint32_t f3 = bits(w, 15, 13), low = 8 + bits(w, 4, 2), high = 8 + bits(w, 9, 7)
+    cdef int32_t offset
+    offset = <int32_t>(bits(w, 12, 10) << 3 | bits(w, 6, 6) << 2 | bits(w, 5, 5) << 6)
+    if f3 == 0:
+        offset = <int32_t>(bits(w, 12, 11) << 4 | bits(w, 10, 7) << 6 | bits(w, 6, 6) << 2 | bits(w, 5, 5) << 3)
+        if offset:
+            put(d, ADDI, low, 2, 0, offset)
+    elif f3 == 2:
+        put(d, LW, low, high, 0, offset)
+    elif f3 == 6:
+        put(d, SW, 0, high, low, offset)
+
+
+cdef inline void decode_quadrant_1(Decoded* d, uint32_t w) noexcept nogil:
+    """Decode constants, arithmetic, jumps and branches."""
+    cdef uint32_t f3 = bits(w, 15, 13), rd = bits(w, 11, 7), high = 8 + bits(w, 9, 7)
+    cdef int32_t six = signed(bits(w, 12, 12) << 5 | bits(w, 6, 2), 6), offset
+    if f3 == 0:
+        put(d, ADDI, rd, rd, 0, six)
+    elif f3 == 1 or f3 == 5:
+        offset = signed(
+            bits(w, 12, 12) << 11 | bits(w, 11, 11) << 4 | bits(w, 10, 9) << 8 | bits(w, 8, 8) << 10
+            | bits(w, 7, 7) << 6 | bits(w, 6, 6) << 7 | bits(w, 5, 3) << 1 | bits(w, 2, 2) << 5, 12
+        )
+        put(d, JAL, 1 if f3 == 1 else 0, 0, 0, offset)
+    elif f3 == 2:
+        put(d, ADDI, rd, 0, 0, six)
+    elif f3 == 3:
+        if rd == 2:
+            offset = signed(
+                bits(w, 12, 12) << 9 | bits(w, 6, 6) << 4 | bits(w, 5, 5) << 6 | bits(w, 4, 3) << 7
+                | bits(w, 2, 2) << 5, 10
+            )
+            if offset:
+                put(d, ADDI, 2, 2, 0, offset)
+        elif six:
+            put(d, LUI, rd, 0, 0, <int32_t>(<uint32_t>six << 12))
+    elif f3 == 4:
+        decode_compressed_arithmetic(d, w)
+    else:
+        offset = signed(
+            bits(w, 12, 12) << 8 | bits(w, 11, 10) << 3 | bits(w, 6, 5) << 6 | bits(w, 4, 3) << 1
+            | bits(w, 2, 2) << 5, 9
+        )
+        put(d, BEQ if f3 == 6 else BNE, 0, high, 0, offset)
+
+
+cdef inline void decode_quadrant_2(Decoded* d, uint32_t w) noexcept nogil:
+    """Decode what needs two whole registers, or the stack pointer."""
+    cdef uint32_t f3 = bits(w, 15, 13), rd = bits(w, 11, 7), rs2 = bits(w, 6, 2)
+    if f3 == 0:
+        if not bits(w, 12, 12):
+            put(d, SLLI, rd, rd, 0, <int32_t>rs2)
+    elif f3 == 2:
+        if rd:
+            put(d, LW, rd, 2, 0, <int32_t>(bits(w, 12, 12) << 5 | bits(w, 6, 4) << 2 | bits(w, 3, 2) << 6))
+    elif f3 == 4:
+        if not bits(w, 12, 12):
+            if rs2:
+                put(d, ADD, rd, 0, rs2, 0)
+            elif rd:
+                put(d, JALR, 0, rd, 0, 0)
+        elif rs2:
+            put(d, ADD, rd, rd, rs2, 0)
+        elif rd:
+            put(d, JALR, 1, rd, 0, 0)
+        else:
+            put(d, EBREAK, 0, 0, 0, 0)
+    elif f3 == 6:
+        put(d, SW, 0, 2, rs2, <int32_t>(bits(w, 12, 9) << 2 | bits(w, 8, 7) << 6))
 
 
 cdef inline void decode_half(Decoded* d, uint32_t w) noexcept nogil:
     """Decode a compressed instruction (chapter 16) to the instruction that it expands to."""
-    cdef uint32_t quadrant = w & 3, f3 = bits(w, 15, 13), rd = bits(w, 11, 7), rs2 = bits(w, 6, 2)
-    cdef uint32_t low = 8 + bits(w, 4, 2), high = 8 + bits(w, 9, 7)
-    cdef int32_t six = signed(bits(w, 12, 12) << 5 | rs2, 6), offset
+    cdef uint32_t quadrant = w & 3
     d.size = 2
     d.word = w
     put(d, BAD, 0, 0, 0, 0)
     if quadrant == 0:
-        offset = <int32_t>(bits(w, 12, 10) << 3 | bits(w, 6, 6) << 2 | bits(w, 5, 5) << 6)
-        if f3 == 0:
-            offset = <int32_t>(bits(w, 12, 11) << 4 | bits(w, 10, 7) << 6 | bits(w, 6, 6) << 2 | bits(w, 5, 5) << 3)
-            if offset:
-                put(d, ADDI, low, 2, 0, offset)
-        elif f3 == 2:
-            put(d, LW, low, high, 0, offset)
-        elif f3 == 6:
-            put(d, SW, 0, high, low, offset)
+        decode_quadrant_0(d, w)
     elif quadrant == 1:
-        if f3 == 0:
-            put(d, ADDI, rd, rd, 0, six)
-        elif f3 == 1 or f3 == 5:
-            offset = signed(
-                bits(w, 12, 12) << 11 | bits(w, 11, 11) << 4 | bits(w, 10, 9) << 8 | bits(w, 8, 8) << 10
-                | bits(w, 7, 7) << 6 | bits(w, 6, 6) << 7 | bits(w, 5, 3) << 1 | bits(w, 2, 2) << 5, 12
-            )
-            put(d, JAL, 1 if f3 == 1 else 0, 0, 0, offset)
-        elif f3 == 2:
-            put(d, ADDI, rd, 0, 0, six)
-        elif f3 == 3:
-            if rd == 2:
-                offset = signed(
-                    bits(w, 12, 12) << 9 | bits(w, 6, 6) << 4 | bits(w, 5, 5) << 6 | bits(w, 4, 3) << 7
-                    | bits(w, 2, 2) << 5, 10
-                )
-                if offset:
-                    put(d, ADDI, 2, 2, 0, offset)
-            elif six:
-                put(d, LUI, rd, 0, 0, <int32_t>(<uint32_t>six << 12))
-        elif f3 == 4:
-            f3 = bits(w, 11, 10)
-            if f3 == 0 and not bits(w, 12, 12):
-                put(d, SRLI, high, high, 0, <int32_t>rs2)
-            elif f3 == 1 and not bits(w, 12, 12):
-                put(d, SRAI, high, high, 0, <int32_t>rs2)
-            elif f3 == 2:
-                put(d, ANDI, high, high, 0, six)
-            elif f3 == 3 and not bits(w, 12, 12):
-                f3 = bits(w, 6, 5)
-                if f3 == 0:
-                    put(d, SUB, high, high, low, 0)
-                elif f3 == 1:
-                    put(d, XOR, high, high, low, 0)
-                elif f3 == 2:
-                    put(d, OR, high, high, low, 0)
-                else:
-                    put(d, AND, high, high, low, 0)
-        else:
-            offset = signed(
-                bits(w, 12, 12) << 8 | bits(w, 11, 10) << 3 | bits(w, 6, 5) << 6 | bits(w, 4, 3) << 1
-                | bits(w, 2, 2) << 5, 9
-            )
-            put(d, BEQ if f3 == 6 else BNE, 0, high, 0, offset)
+        decode_quadrant_1(d, w)
     else:
-        if f3 == 0:
-            if not bits(w, 12, 12):
-                put(d, SLLI, rd, rd, 0, <int32_t>rs2)
-        elif f3 == 2:
-            if rd:
-                put(d, LW, rd, 2, 0, <int32_t>(bits(w, 12, 12) << 5 | bits(w, 6, 4) << 2 | bits(w, 3, 2) << 6))
-        elif f3 == 4:
-            if not bits(w, 12, 12):
-                if rs2:
-                    put(d, ADD, rd, 0, rs2, 0)
-                elif rd:
-                    put(d, JALR, 0, rd, 0, 0)
-            elif rs2:
-                put(d, ADD, rd, rd, rs2, 0)
-            elif rd:
-                put(d, JALR, 1, rd, 0, 0)
-            else:
-                put(d, EBREAK, 0, 0, 0, 0)
-        elif f3 == 6:
-            put(d, SW, 0, 2, rs2, <int32_t>(bits(w, 12, 9) << 2 | bits(w, 8, 7) << 6))
+        decode_quadrant_2(d, w)

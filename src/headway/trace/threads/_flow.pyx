@@ -12,6 +12,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from headway.riscv.decode cimport Decoded, decode_half, decode_word
+from headway.riscv.encodings cimport Encodings, list_encodings
 from headway.riscv.operations cimport BEQ, BGEU, JAL, JALR, MRET, is_link
 from headway.trace._records cimport Named, SymbolCells
 from headway.trace._text cimport put_address, put_bytes, put_decimal
@@ -96,6 +97,10 @@ cdef struct State:
     uint8_t distrusted   # a change of the program was missed
     uint8_t ended        # the last head ended the trace
     uint8_t cut          # the rest of the last segment is missing, or what was before the first one
+
+
+cdef Encodings _encodings
+list_encodings(&_encodings)
 
 
 cdef inline uint32_t limited(uint64_t cycles) noexcept nogil:
@@ -434,7 +439,7 @@ cdef class ThreadDecoder:
             if offset + 4 > self.region.size:
                 return
             memcpy(&word, self.region.bytes + offset, 4)
-            decode_word(&d, word)
+            decode_word(&_encodings, &d, word)
         else:
             decode_half(&d, <uint16_t>word)
         code.size = d.size

@@ -23,7 +23,7 @@ COUNTERS = {first + n for first in (0xBC0, 0xBD0, 0xCC0, 0xCD0) for n in range(1
 
 def own() -> dict[int, str]:
     """The machine's own registers by the tables of the page, without its counters."""
-    found = {}
+    found: dict[int, str] = {}
     for numbers, names in re.findall(r"^\| (0x[0-9A-F]{3}(?:, 0x[0-9A-F]{3})*) \| ([^|]+) \|", PAGE, re.MULTILINE):
         found.update(zip((int(n, 16) for n in numbers.split(", ")), re.findall(r"`(\w+)`", names), strict=True))
     return found

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
@@ -32,6 +32,7 @@ SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"),
     first=st.integers(0, 60_000),
     cycles=st.integers(1, 3_000),
 )
+@example("sleepers", (1, 1, "strict"), 701, 1)  # a division began before
 @settings(max_examples=6 if FEW else 25, deadline=None)
 def test_each_cycle_has_one_hart_in_the_slot_or_none(name: str, shape: Shape, first: int, cycles: int) -> None:
     config = config_of(name, shape)

@@ -16,6 +16,8 @@ MAX_CYCLES = 100_000
 """The largest number of cycles of a window."""
 _PATIENCE = 20_000
 """Ticks after the window in which a hart's stall must end to be known."""
+_LEAD = 4096
+"""Ticks before the window in which an instruction begins that goes on in it, such as a division on a slow clock."""
 _ISSUES = frozenset(code for code, state in STATES.items() if state in ("executed", "not_executed", "trap"))
 ROTATION = "rotation"
 """In strict turn: the cycles of other harts that belong to an instruction's own."""
@@ -67,11 +69,13 @@ def window_of(session: DebugSession, *, core: int, first: int, cycles: int) -> W
         raise HeadwayError(f"there is no core {core}: they are 0 to {cores - 1}")
     if not 0 < cycles <= MAX_CYCLES or first < session.now:
         raise HeadwayError(f"{cycles} cycles from {first}: give 1 to {MAX_CYCLES}, from {session.now} on")
+    session.run_until(cycle=max(first - _LEAD, session.now))
+    session.log(True)
     session.run_until(cycle=first)
     if session.now < first:
+        session.log(False)
         raise HeadwayError(f"the program ends at cycle {session.now}, before {first}")
     begin = session.core_cycle(core)
-    session.log(True)
     session.run_until(cycle=first + cycles)
     end = min(begin + cycles, session.core_cycle(core))
     harts = range(core * session.threads, (core + 1) * session.threads)

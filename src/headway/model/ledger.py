@@ -235,6 +235,11 @@ class Ledger:
         return replace(found, interval={**found.interval, "rpi": (least, most)})
 
     @property
+    def divides_every_cycle(self) -> bool:
+        """Whether time is cycles of one clock, of which each is counted in one state: that of the reference machine."""
+        return bool(self.counted) and self.time_unit == "cycles"
+
+    @property
     def divided(self) -> bool:
         """Whether processor time of a thread was divided by samples or cycles, or could not be divided at all."""
         for t in self.threads:

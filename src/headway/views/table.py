@@ -189,8 +189,8 @@ _FIRST_TO_GO = ("pid", "memory", "poll", "reason", "stolen", "irq", "waiting", "
 _FIRST_TO_GO_COUNTED = ("pid", "irq", "stolen", "poll", *(c for c in _FIRST_TO_GO[3:] if c not in ("irq", "stolen")))
 """The same where hardware counted. Then memory is worth more room than interrupts."""
 
-_FIRST_TO_GO_MACHINE = ("stolen", "irq", "IOE", "KE", "ME", "tid", "stall", "extern", "reason", *_FIRST_TO_GO[1:-1])
-"""The same for the machine, which counts every cycle: every part of RPI is known, and threads have names."""
+_FIRST_TO_GO_EVERY_CYCLE = ("stolen", "irq", "IOE", "KE", "ME", "tid", "stall", "extern", "reason", *_FIRST_TO_GO[1:-1])
+"""The same where every cycle is divided: every part of RPI is known, and threads have names."""
 
 
 def _layout(
@@ -208,19 +208,19 @@ def _layout(
     if quality["iopi"] is not Quality.UNAVAILABLE and (polls or width >= 110):
         on.insert(4 if polls else 5, column("poll", "iopi"))
     order: Sequence[str] = _FIRST_TO_GO
-    if _every_cycle(ledger):
+    if ledger.divides_every_cycle:
         on = [column("RPI"), column("EPI"), ("TE", 5), column("memory"), column("extern"), column("kernel")]
         on += [column("poll"), column("stall"), ("ME", 5), ("KE", 5), ("IOE", 5), column("irq"), column("stolen")]
-        order = _FIRST_TO_GO_MACHINE
+        order = _FIRST_TO_GO_EVERY_CYCLE
     elif width >= 110:
         if quality["mpi"] is not Quality.UNAVAILABLE and not ledger.counted:
             on.insert(3, column("memory", "mpi"))
         if by is not GroupBy.PROCESS:  # there the pid stands beside the name
             on.insert(0, ("pid", digits))
-    if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted and not _every_cycle(ledger):
+    if quality["mpi"] is not Quality.UNAVAILABLE and ledger.counted and not ledger.divides_every_cycle:
         on.insert([title for title, _ in on].index("kernel"), column("memory", "mpi"))
         order = _FIRST_TO_GO_COUNTED
-    if polls and not _every_cycle(ledger):  # polling is then worth more room than interrupts and stolen time
+    if polls and not ledger.divides_every_cycle:  # polling is then worth more room than interrupts and stolen time
         first = ("pid", "memory", "stolen", "irq")
         order = (*first, *(c for c in order if c not in (*first, "poll", "kernel")), "poll", "kernel")
     if divided is not None:  # what a thread waits for is worth more room than stolen time
@@ -258,11 +258,6 @@ def _layout(
 def _all(threads: Sequence[Thread]) -> str:
     """Return the name of the line of sums."""
     return f"all {len(threads):,} threads"
-
-
-def _every_cycle(ledger: Ledger) -> bool:
-    """Return whether the figures are a machine's, which divides its time to the last cycle."""
-    return bool(ledger.counted) and ledger.time_unit == "cycles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -765,7 +760,7 @@ def _notes(
         time = with_unit(unseen, ledger.time_unit, 7, " ")
         yield from ([(line, _DIM)] for line in indented(f"not seen: {time} of the threads' time", width, "", "  "))
     cost = ledger.overhead
-    if _every_cycle(ledger):
+    if ledger.divides_every_cycle:
         text = f"in cycles, of {ledger.window.duration:,}; extern: the part of memory that is outside the processor"
         yield from ([(line, _DIM)] for line in indented(text, width, "", "  "))
     text = f"measured {cost.events:,} events, " if cost.events is not None else ""

@@ -229,7 +229,7 @@ def test_that_rpi_is_exact_only_together_with_overhead_is_said_once_in_the_table
         reason = one.reasons["overhead"]
         assert "RPI plus overhead is exact, RPI alone is not" in reason
         assert to_document(one)["reasons"]["overhead"] == reason
-        lines = [text_of(line) for line in table(one, width=1000)]
+        lines = [text_of(line) for line in table(one, width=1000, verbose=True)]
         assert [line for line in lines if reason in line] == [f"overhead: {reason}"]
 
 

@@ -19,6 +19,7 @@ from headway.model import (
     Indices,
     Kind,
     Ledger,
+    Overhead,
     Precision,
     Quality,
     Thread,
@@ -244,3 +245,17 @@ def test_threads_in_which_no_spinning_was_found_add_no_doubt() -> None:
     assert (found.epi, found.iopi, found.kpi) == (800, 700, 100)
     assert found.quality["kpi"] is Quality.EXACT
     assert indices(works).quality["epi"] is Quality.EXACT
+
+
+def test_a_range_of_cycles_is_in_cycles() -> None:
+    """What observing cost is known in ns, and RPI is in cycles where these are counted."""
+    states = {"user": Cell(900, 1, 2700, 100, 0, 0), "overhead": Cell(100, 0)}
+    one = Thread(1, 1, "a", 0, 0, None, 1000, 1000, states)
+    estimated = Precision(Quality.ESTIMATED, kernel=Quality.ESTIMATED, poll=Quality.ESTIMATED)
+    ledger = Ledger(
+        "bpf", Window(0, 1000), (one,), (), precision=estimated, overhead=Overhead(100, 9, (0.5, 2.0)), unit="cycles",
+        counted={"cycles": Counted(1, 1)},
+    )  # fmt: skip
+    found = ledger.indices(one)
+    assert found.rpi == 2700
+    assert found.interval["rpi"] == (2400, 2850)

@@ -1,5 +1,5 @@
 /* An object with constructs of every kind, for the reader of objects (test_bpf_objects.py). No kernel loads it. */
-#include "kernel.h"
+#include "shared/kernel.h"
 #pragma clang diagnostic ignored "-Wunused-parameter"
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -230,8 +230,11 @@ class Ledger:
             found = self.amounts(thread, *others).indices(self.precision)
         if self.precision.total is not Quality.ESTIMATED:
             return found
-        limits = [self.overhead.rpi_range(each.times()) for each in (thread, *others)]
-        least, most = map(sum, zip(*limits, strict=True))
+        every = [each.times() for each in (thread, *others)]
+        least, most = map(sum, zip(*map(self.overhead.rpi_range, every), strict=True))
+        time, rpi = sum(map(processor_time, every)), found.rpi
+        if rpi is not None and rpi != time:  # it is in cycles, and the range in time
+            least, most = (rpi * least // time, -(-rpi * most // time)) if time else (rpi, rpi)
         return replace(found, interval={**found.interval, "rpi": (least, most)})
 
     @property

@@ -114,5 +114,6 @@ def _run(words: Sequence[str], seconds: int) -> None:
         process.wait()
     document = words[words.index("-o") + 1]
     if not os.path.exists(document) or not os.path.getsize(document):
-        text = said.decode(errors="replace")[-_WORDS:].strip().removeprefix("headway: ")
+        lines = said.decode(errors="replace")[-_WORDS:].strip().splitlines()  # the last one is why nothing was measured
+        text = lines[-1].removeprefix("headway: ") if lines else ""
         raise HeadwayError(text or "nothing was measured: headway did not end in time")

@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from headway.exhaustion import fork
+from headway.session import child as child_module
 from headway.session.child import SuspendedChild
 from headway.session.measure import caught_signals
 
@@ -24,3 +26,17 @@ def test_a_child_that_got_no_signal_executes_its_command() -> None:
         child = SuspendedChild(["sh", "-c", "exit 7"], received=received)
         child.release()
         assert child.wait() == 7
+
+
+def test_a_signal_that_comes_just_before_the_fork_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is blocked then, and a child does not inherit what waits."""
+
+    def fork_late() -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        return fork()
+
+    monkeypatch.setattr(child_module, "fork", fork_late)
+    with caught_signals() as (_, received):
+        child = SuspendedChild(["sleep", "60"], received=received)
+        assert child.wait() == -signal.SIGINT
+    assert received == [signal.SIGINT]

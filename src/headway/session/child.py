@@ -44,13 +44,13 @@ class SuspendedChild:
         self._failure, failure = os.pipe()
         # A signal that comes before the child has its own way to take it is not lost: it waits.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_OR_SHARED)
-        missed = set(received)
         try:
             self.pid = fork()
             if self.pid == 0:
                 self._child(gate, failure, (stdin, stdout, stderr), mask)
-            # One that waits now may have come before the fork, which no child inherits; twice does no harm.
-            missed |= signal.sigpending() & set(_PASSED_OR_SHARED)
+            # One that waits now, or that another thread took, may have come before the fork, and no child inherits it.
+            # The child gets it twice if it came later, which does no harm.
+            missed = {*received, *(signal.sigpending() & set(_PASSED_OR_SHARED))}
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(gate)

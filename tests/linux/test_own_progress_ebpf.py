@@ -240,8 +240,10 @@ def test_python_reads_the_same(folder: Path) -> None:
     assert second.since == first.since == third.since
     (mine,) = (thread for thread in ledger.threads if thread.tid == os.getpid())
     times = mine.times()
+    # What turns out to have been stolen, or headway's, leaves the other figures later (docs/own-progress.md).
+    taken = third.other - second.other
     for kind, name in ((Kind.READY, "ready"), (Kind.WAIT, "wait"), (Kind.KERNEL, "kpi"), (Kind.EFFECTIVE, "epi")):
-        assert getattr(second, name) <= times.get(kind, 0) <= getattr(third, name)
+        assert getattr(second, name) - taken <= times.get(kind, 0) <= getattr(third, name) + taken
     assert headway.progress() is None
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headway.model.calls import CALLS_THAT_FORCE, CALLS_THAT_READ
 from headway.model.cause import Behind
 from headway.model.ledger import Ledger, Thread
 
-from . import patterns
 from .remedy import able, time_in
 
 __all__ = [
@@ -72,12 +72,12 @@ def has_own_timers(thread: Thread, interrupts: int | None) -> bool:
 def forces(thread: Thread) -> bool:
     """Return whether the calls that force out what was written are enough for the thread's waits for the disk."""
     waits = thread.states["wait.disk"].count or 0
-    return 0 < waits <= _WAITS_OF_A_CALL * _calls(thread, patterns.CALLS_THAT_FORCE)
+    return 0 < waits <= _WAITS_OF_A_CALL * _calls(thread, CALLS_THAT_FORCE)
 
 
 def reads(thread: Thread) -> bool:
     """Return whether a thread that waited for the disk read, and forced out nothing."""
-    return bool(_calls(thread, patterns.CALLS_THAT_READ)) and not _calls(thread, patterns.CALLS_THAT_FORCE)
+    return bool(_calls(thread, CALLS_THAT_READ)) and not _calls(thread, CALLS_THAT_FORCE)
 
 
 def _calls(thread: Thread, names: Iterable[str]) -> int:

@@ -8,13 +8,12 @@ has an ``undo``. It has no space within quotes, so that a view can break the lin
 from __future__ import annotations
 
 from headway.dataclass import dataclass
+from headway.model.calls import CALLS_THAT_FORCE
 
 __all__ = [
     "AT_THE_SAME_MOMENTS",
     "CACHE_DIVIDED",
     "CALLS_ONLY",
-    "CALLS_THAT_FORCE",
-    "CALLS_THAT_READ",
     "COPIES",
     "DEVICES",
     "DISK_FAULTS",
@@ -128,7 +127,7 @@ _CALLS = (
     Pattern(
         "every small write is forced to the disk: gather several and force them once",
         "sudo timeout 2 strace -T -e trace=fsync,fdatasync,msync,sync_file_range -p {tid}",
-        "fsync fdatasync msync sync_file_range syncfs sync",
+        " ".join(sorted(CALLS_THAT_FORCE)),
     ),
     Pattern(
         "data moves in many calls: use larger buffers, or hand them to the kernel in batches (io_uring)",
@@ -465,9 +464,6 @@ LOCK = Pattern(
     _WHICH,
 )
 """Instead of that for ``futex`` where it is one (`headway.advice.locks`)."""
-CALLS_THAT_READ = frozenset(f"{_RECEIVE} preadv preadv2 getdents64 sendfile splice copy_file_range".split())
-CALLS_THAT_FORCE = frozenset(FORCED.calls.split())
-
 WAITS_FOR_OTHERS = {
     "disk": Pattern(
         "for a file: no disk keeps it, but who woke it does (it fills or serves the file, or had a lock): measure that",

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from headway.dataclass import dataclass
 from headway.model import Behind, Cause, Thread
+from headway.model.calls import CALLS_THAT_FORCE, CALLS_THAT_READ, CALLS_THAT_WRITE
 
-from .why import FORCE, Why, why_of
+from .why import Why, why_of
 
 __all__ = ["Named", "calls_to", "forced", "holder", "largest", "lock_holders", "objects", "states", "wakers"]
 
-_WRITE = frozenset({"write", "writev", "pwrite64", "pwritev", "pwritev2", *FORCE})
-_READ = frozenset({"read", "readv", "pread64", "preadv", "preadv2", "getdents64", "openat", "statx", "newfstatat"})
+_WRITE = CALLS_THAT_WRITE | CALLS_THAT_FORCE
+_READ = CALLS_THAT_READ | {"openat", "statx", "newfstatat"}
+"""Calls that look up a path read directories and inodes."""
 _READY = frozenset({"ready"})
 
 
@@ -95,7 +97,7 @@ def forced(threads: Iterable[Thread]) -> Named | None:
     for thread in threads:
         for state, cell in thread.states.items():
             call = state.removeprefix("kernel.")
-            if call in FORCE and call != state:
+            if call in CALLS_THAT_FORCE and call != state:
                 found[call] += cell.count or 0
                 times[call] += cell.time
     most = next(iter(_most(times)), None)

@@ -6,8 +6,9 @@ from enum import Enum
 from functools import lru_cache
 
 from headway.model import SPINNING, Kind, is_interrupt, kind_of
+from headway.model.calls import CALLS_THAT_FORCE
 
-__all__ = ["AT_REST", "FORCE", "HELD_UP", "Why", "reason_of", "why_of"]
+__all__ = ["AT_REST", "HELD_UP", "Why", "reason_of", "why_of"]
 
 
 class Why(Enum):
@@ -95,8 +96,6 @@ _WAITS = {
     "sleep": Why.SLEEP,
     "child": Why.CHILDREN,
 }
-FORCE = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
-"""The calls that do nothing but force what was written to the disk."""
 _MEMORY = frozenset({"fault", "reclaim", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk"})
 HELD_UP = frozenset(
     {"gil", "mmap_lock", "file_lock", "kernel_lock", "flock", "fault", "reclaim", "disk", "fuse", "nfs", "overlay"}
@@ -135,6 +134,6 @@ def _in_kernel(state: str) -> Why:
         return Why.INTERRUPTS
     if first == "noneffective":
         return Why.MARKED
-    if call in FORCE:
+    if call in CALLS_THAT_FORCE:
         return Why.DISK_WRITES
     return Why.PAGE_FAULTS if call.partition(".")[0] in _MEMORY else Why.SYSTEM_CALLS

@@ -108,6 +108,13 @@ def test_a_call_that_a_tracer_stops_twice_is_the_kernels(ways: Ways) -> None:
     assert time_in(thread, "user") < time_in(thread, "kernel.")
 
 
+def test_a_call_that_a_tracer_stops_before_it_begins_is_counted_once(compile_c: Compile) -> None:
+    ledger, _ = measure(compile_c("traced_calls"), str(calls := 50))
+    (thread,) = (thread for thread in ledger.threads if count_of(thread, "kernel.getppid"))
+    assert count_of(thread, "stopped") >= 2 * calls
+    assert count_of(thread, "kernel.getppid") == calls
+
+
 STOPPED = "sleep", "poll", "futex"
 
 

@@ -69,7 +69,9 @@ int handle_sys_enter(u64 *ctx)
 		return 0;
 	enter(p);
 	end_failed_fault(p);
-	if (begin_event(p, &record, &now, AT_ENTER, USER, STATE_ENDS) && record && !is_undivided(p)) {
+	/* A tracer stopped the thread before this call, and it goes on in the call's state: that is one occurrence, not two. */
+	u64 ended = UNLIKELY(p->state == call_state(ctx[1])) ? STATE_GOES_ON : STATE_ENDS;
+	if (begin_event(p, &record, &now, AT_ENTER, USER, ended) && record && !is_undivided(p)) {
 		struct pt_regs *regs = (void *)ctx[0];
 		long call = ctx[1];
 		u32 check = 0, state = 0;

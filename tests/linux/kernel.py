@@ -61,6 +61,8 @@ class FakeKernel(Controls):
         self.dead = False
         self.operations = 0
         self.invalid_partitions = False
+        self.foreign: set[int] = set()
+        """Processes of other users, which this one may not bind."""
         self.isolated = True
         """Whether it has isolated partitions."""
         self.irqs: dict[str, str] = {}
@@ -273,6 +275,9 @@ class FakeKernel(Controls):
     def affinity(self, tid: int) -> frozenset[int] | None:
         found = self._thread(tid)
         return found[0].threads[tid][1] if found else None
+
+    def may_bind(self, pid: int) -> bool:
+        return pid not in self.foreign
 
     def bind(self, tid: int, cpus: frozenset[int]) -> None:
         self._operation()

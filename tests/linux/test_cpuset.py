@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +12,10 @@ from tests.linux.kernel import MOUNTS, ROOT, FakeKernel
 
 from headway.advice import Remedy
 from headway.linux.placement.changes import Bind, Enable, MakeGroup, Move, Partition
+from headway.linux.placement.controls import Controls
 from headway.linux.placement.cpuset import choose
 from headway.linux.placement.plan import plan
+from headway.linux.privileges import LinuxCapability
 
 cores = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(
     lambda sizes: [tuple(range(sum(sizes[:i]), sum(sizes[: i + 1]))) for i in range(len(sizes))]
@@ -115,6 +120,37 @@ def test_without_partitions_known_neighbours_are_kept_apart_by_affinity() -> Non
     assert (theirs.pid, {t.after for t in theirs.threads}) == (50, {(0,)})
     assert (mine.pid, {t.after for t in mine.threads}) == (4711, {(1,)})
     assert theirs.words() == "bind 3 threads of process 50 (p50) to processors 0 instead of 0-1"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "changes", "words"),
+    [
+        ({50}, [60, 4711], "other users: 1"),
+        ({50, 60}, [], "its neighbours belong to other users"),
+        ({4711}, [], "it belongs to another user"),
+    ],
+)
+def test_processes_of_other_users_are_not_bound(foreign: set[int], changes: list[int], words: str) -> None:
+    kernel = FakeKernel(mounts=V1)
+    for pid in (4711, 50, 60):
+        kernel.add(pid)
+    kernel.foreign = foreign
+    made = plan([Remedy("partition", 4711, 1, (50, 60))], kernel)
+    assert [change.pid for change in made.changes if isinstance(change, Bind)] == changes
+    assert words in "".join([*made.notes, *made.refused])
+
+
+def test_who_may_be_bound_is_told_by_the_users_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_text("Name:\tUid:\nUid:\t1000\t1001\t1002\t1003\n")
+    monkeypatch.setattr("headway.linux.placement.controls.effective", frozenset)
+    found = {}
+    for user in (0, 1000, 1001, 1002):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        found[user] = Controls(tmp_path).may_bind(7), Controls(tmp_path).may_bind(8)
+    assert found == {0: (False, False), 1000: (True, False), 1001: (True, False), 1002: (False, False)}
+    monkeypatch.setattr("headway.linux.placement.controls.effective", lambda: {LinuxCapability.SYS_NICE})
+    assert Controls(tmp_path).may_bind(7)
 
 
 @pytest.mark.parametrize("limit", [("memory.max", "1000"), ("cpu.max", "50000 100000"), ("io.max", "8:0 rbps=1")])

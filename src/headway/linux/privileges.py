@@ -47,6 +47,8 @@ class LinuxCapability(IntEnum):
     SYS_PTRACE = 19
     """Look into other users' processes."""
     SYS_ADMIN = 21
+    SYS_NICE = 23
+    """Say where other users' processes run."""
     PERFMON = 38
     """Use perf_event_open(2) for whole processors."""
     BPF = 39

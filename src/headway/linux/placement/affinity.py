@@ -24,7 +24,13 @@ def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) 
     ``why_not``: why it cannot have a partition. Raises Refused.
     """
     controls = draft.controls
-    neighbours = movable_neighbours(controls, remedy, untouched)
+    if not controls.may_bind(remedy.pid):
+        raise Refused(f"{why_not}; and it belongs to another user (binding it needs CAP_SYS_NICE)")
+    movable = movable_neighbours(controls, remedy, untouched)
+    neighbours = [pid for pid in movable if controls.may_bind(pid)]
+    others = len(movable) - len(neighbours)
+    if others and not neighbours:
+        raise Refused(f"{why_not}; and its neighbours belong to other users (binding them needs CAP_SYS_NICE)")
     if not neighbours:
         raise Refused(
             f"{why_not}; and without knowing who it waits for, binding it to a processor would not help: "
@@ -37,6 +43,11 @@ def keep_apart(draft: Draft, remedy: Remedy, untouched: Set[int], why_not: str) 
     if mine is None or not theirs:
         raise Refused(f"{why_not}; and its neighbours are bound to the same processors")
     draft.notes.append(f"processor affinity, because {why_not}: what is started later is not kept apart")
+    if others:
+        draft.notes.append(
+            f"neighbours of process {remedy.pid} that may run on its processors as before, because they belong to "
+            f"other users: {others}"
+        )
     draft.changes += [*theirs, mine]
     draft.free -= cpus
     return cpus

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.linux.privileges import LinuxCapability, effective
 from headway.linux.procfs.ids import process_of
 from headway.linux.procfs.processors import online, parse_list
 
@@ -20,6 +21,8 @@ __all__ = ["Controls"]
 _ON_NODE = re.compile(r" N(\d{1,4})=(\d{1,15})(?= |$)", re.ASCII)
 _PAGE = re.compile(r" kernelpagesize_kB=(\d{1,9})(?= |$)", re.ASCII)
 _FREE = re.compile(r"^Node \d+ (?:MemFree|Inactive\(file\)):\s+(\d{1,15}) kB$", re.MULTILINE | re.ASCII)
+_USERS = re.compile(r"^Uid:\t(\d{1,10})\t(\d{1,10})\t", re.MULTILINE | re.ASCII)
+"""The real and the effective user of a process (proc_pid_status(5))."""
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD (include/linux/sched.h)."""
 
@@ -136,6 +139,16 @@ class Controls:
             return frozenset(os.sched_getaffinity(tid))
         except ProcessLookupError:
             return None
+
+    def may_bind(self, pid: int) -> bool:
+        """Return whether this user may bind a process: one of its own, or any with CAP_SYS_NICE (sched_setaffinity(2)).
+
+        Raises HeadwayError if it cannot be told.
+        """
+        if LinuxCapability.SYS_NICE in effective():
+            return True
+        users = _USERS.search(self.read(f"{self._proc}/{pid}/status") or "")
+        return users is not None and str(os.geteuid()) in users.groups()
 
     def bind(self, tid: int, cpus: frozenset[int]) -> None:
         """Let a thread run on these processors only. Does nothing if it has ended."""

@@ -28,9 +28,9 @@ if "libasan" in os.environ.get("LD_PRELOAD", ""):
 
 # Properties are tried with so many examples each, unless they say, and with the same ones each time: what makes a test
 # fail is a change. For a longer look, at others each time: HYPOTHESIS_EXAMPLES=1000. HEADWAY_TESTS limits the examples
-# of all properties (tests/effort.py). What fails is made small, but not explained: that takes minutes.
+# of all properties (packages/headway/tests/effort.py). What fails is made small, but not explained: that takes minutes.
 # The clang that headway was built with (tools/environment.py) compiles eBPF for tests too.
-os.environ["PATH"] += f"{os.pathsep}{Path(__file__).parents[1] / 'build' / 'clang'}"
+os.environ["PATH"] += f"{os.pathsep}{Path(__file__).parent / 'build' / 'clang'}"
 
 _EXAMPLES = os.environ.get("HYPOTHESIS_EXAMPLES", "")
 _PHASES = [phase for phase in hypothesis.Phase if phase is not hypothesis.Phase.explain]
@@ -135,11 +135,11 @@ def kernel_objects() -> Generator[None]:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for what all processes of a test run share (tests/compiling.py)."""
+    """The folder for what all processes of a test run share (packages/headway/tests/compiling.py)."""
     return folder_of_run(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def compile_c(shared_folder: Path) -> Compile:
-    """Compile a C program of ``tests/programs/``: ``compile_c(name)`` returns the path of the executable."""
+    """Compile a C program of the tests: ``compile_c(name)`` returns the path of the executable."""
     return compiler_in(shared_folder)

@@ -16,12 +16,12 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from headway.machine.config import Config
-from headway.machine.machine import Machine
+from headway_machine.config import Config
+from headway_machine.machine import Machine
 
 from .common import table
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "packages/headway-machine/examples"
 SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 MAX_CYCLES = 1_000_000_000
 

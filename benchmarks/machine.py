@@ -32,11 +32,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headway.machine._processor import HTIF, SEMIHOST, MachineProcessor
-from headway.machine.building import find_compiler
-from headway.machine.config import Config, MemoryConfig
-from headway.machine.image import MachineImage
-from headway.machine.programs import programs
+from headway_machine._processor import HTIF, SEMIHOST, MachineProcessor
+from headway_machine.building import find_compiler
+from headway_machine.config import Config, MemoryConfig
+from headway_machine.image import MachineImage
+from headway_machine.programs import programs
 
 from .common import compiled, heading, load, table
 from .semihosting import answered

@@ -1,6 +1,6 @@
 """A policy over the indices that closes the loop, and scheduling by progress, on the reference machine, to the cycle.
 
-The program `partition` (examples/machine) runs one thread beside neighbours, with the kernel's policy and without it.
+The program `partition`, one of the machine's, runs one thread beside neighbours, with the kernel's policy and without.
 The program `equal-progress` runs threads that lose their time in different ways, in turn and by progress.
 """
 
@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.machine.config import L2, Bus, Config
-from headway.machine.machine import Machine
-from headway.machine.programs import programs
-from headway.machine.run import Result
 from headway.model import Indices
+from headway_machine.config import L2, Bus, Config
+from headway_machine.machine import Machine
+from headway_machine.programs import programs
+from headway_machine.run import Result
 
 from .common import table
 

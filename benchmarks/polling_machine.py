@@ -1,6 +1,6 @@
 """Collecting from profile buffers on the reference machine: exact looks, losses, and slow-down of the program.
 
-The program `polling` (examples/machine/bare) does the same work in the same order under every policy. The cost of a
+The program `polling`, one of the machine's, does the same work in the same order under every policy. The cost of a
 policy is therefore the difference of two runs. The machine counts what was lost, which the program cannot.
 """
 
@@ -15,15 +15,15 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from headway.machine._processor import SEMIHOST, STANDSTILL, MachineProcessor
-from headway.machine.config import RAM, Config
-from headway.machine.console import Console
-from headway.machine.host import Host
-from headway.machine.image import MachineImage
+from headway_machine._processor import SEMIHOST, STANDSTILL, MachineProcessor
+from headway_machine.config import RAM, Config
+from headway_machine.console import Console
+from headway_machine.host import Host
+from headway_machine.image import MachineImage
 
 from .common import table
 
-PROGRAM = Path(__file__).parents[1] / "examples/polling.elf"
+PROGRAM = Path(__file__).parents[1] / "packages/headway-machine/examples/polling.elf"
 OFF, NEVER, FIXED, CPU_TIME = "off", "never", "fixed", "cpu-time"
 CYCLES, INSTRUCTIONS, BRANCHES = "cycles", "instructions", "branches"
 MAX_TICKS = 2_000_000_000

@@ -16,9 +16,9 @@ from pathlib import Path
 from tests.trace.pt import Program, Walk, disable, enable, fup, program, synchronisation
 from tests.trace.test_pt import endless
 
-from headway.trace.memory import Files, Part, ProcessMemory
-from headway.trace.pt import library
-from headway.trace.pt.setting import PtSetting
+from headway_trace.memory import Files, Part, ProcessMemory
+from headway_trace.pt import library
+from headway_trace.pt.setting import PtSetting
 
 from .common import heading, load, table
 
@@ -53,8 +53,8 @@ def main() -> None:
     if not library.available():
         print("libipt is not installed")
         return
-    from headway.trace.pt._decoder import Decoder, count_packets
-    from headway.trace.pt.streams import Images
+    from headway_trace.pt._decoder import Decoder, count_packets
+    from headway_trace.pt.streams import Images
 
     made = next(one for one in map(program, range(1000)) if not endless(one))
     once, instructions = _trace(made)

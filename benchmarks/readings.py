@@ -1,6 +1,6 @@
 """Counter readings that software takes while it is disturbed, compared with what the machine knows.
 
-The program `utilisation` (examples/machine/bare) reads the busy ticks of every hart naively and synchronised, while
+The program `utilisation`, one of the machine's, reads the busy ticks of every hart naively and synchronised, while
 timer interrupts and management interrupts disturb it, and keeps all readings. It runs twice here, the same to the
 cycle: once to learn when it read what, and once stopped at each of these ticks, to ask the ledger what was true then.
 """
@@ -17,17 +17,17 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from headway.machine._processor import STANDSTILL, MachineProcessor
-from headway.machine.config import RAM, Config, Smi
-from headway.machine.console import Console
-from headway.machine.host import Host
-from headway.machine.image import MachineImage
-from headway.machine.states import SMI, name_states
 from headway.model import Kind, kind_of
+from headway_machine._processor import STANDSTILL, MachineProcessor
+from headway_machine.config import RAM, Config, Smi
+from headway_machine.console import Console
+from headway_machine.host import Host
+from headway_machine.image import MachineImage
+from headway_machine.states import SMI, name_states
 
 from .common import table
 
-ROOT = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1] / "packages/headway-machine/examples"
 PROGRAM, MACHINE = ROOT / "utilisation.elf", ROOT / "utilisation.toml"
 SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 ROUNDS, TRIES = 100, 6

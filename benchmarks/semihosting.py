@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.machine._processor import MachineProcessor
+from headway_machine._processor import MachineProcessor
 
 SYS_GET_CMDLINE = 0x15
 """What picolibc asks its host for before main()."""

@@ -2,7 +2,7 @@
 
 The trace is the capture of three Cortex-A7 in ``data/tc2`` of the folder $HEADWAY_SHARED. To measure speed, the first
 stream is repeated. What a user sees is measured with that capture, and with those in the folder that
-$HEADWAY_OPENCSD names (docs/trace-checks.md) beside OpenCSD's ``trc_pkt_lister``, if version 1.5 or later is there.
+$HEADWAY_OPENCSD names (docs/trace/trace-checks.md) beside OpenCSD's ``trc_pkt_lister``, if 1.5 or later is there.
 After that come random mutations of its streams, none of which may crash or hang (``--mutations``, by default
 a million). The loss by damage is that of `benchmarks.trace_damage`.
 """
@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from headway.trace._coresight import Deformatter
-from headway.trace._flow import Flow
-from headway.trace.decode import Capture, Stream
-from headway.trace.packets import PacketKind
+from headway_trace._coresight import Deformatter
+from headway_trace._flow import Flow
+from headway_trace.decode import Capture, Stream
+from headway_trace.packets import PacketKind
 
 from .common import heading, load, table
 from .trace_damage import tc2_capture

@@ -29,8 +29,8 @@ from pathlib import Path
 
 from tests.trace.common import in_common
 
-from headway.trace._coresight import Deformatter
-from headway.trace.decode import Capture, Stream
+from headway_trace._coresight import Deformatter
+from headway_trace.decode import Capture, Stream
 
 from .common import heading, load, table
 

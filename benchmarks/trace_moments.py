@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.trace.decode import Capture, snapshot_at
-from headway.trace.index_files import IndexFolder
-from headway.trace.moments import Index, contents_in, keep_contents
+from headway_trace.decode import Capture, snapshot_at
+from headway_trace.index_files import IndexFolder
+from headway_trace.moments import Index, contents_in, keep_contents
 
 from .common import heading, load, table
 from .trace import CAPTURES

@@ -1,6 +1,6 @@
 """How much of OpenCSD's snapshots is decoded as OpenCSD decodes it: each snapshot, or the reason why not.
 
-``HEADWAY_OPENCSD`` names the folder ``decoder/tests`` of OpenCSD's sources (docs/trace-checks.md), and
+``HEADWAY_OPENCSD`` names the folder ``decoder/tests`` of OpenCSD's sources (docs/trace/trace-checks.md), and
 ``trc_pkt_lister`` must be installed. A snapshot counts as equal if in every stream the same instructions were executed
 in the same order. Where no instruction can be known, because no program is, the packets must be the same. Snapshots of
 which OpenCSD shows more than is certain are compared with ``--assume``, too.

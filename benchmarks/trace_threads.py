@@ -21,17 +21,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headway.machine._processor import SEMIHOST, MachineProcessor
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
-from headway.machine.programs import programs
-from headway.trace.threads._flow import ThreadDecoder, count_packets
-from headway.trace.threads.segments import Segments
+from headway_machine._processor import SEMIHOST, MachineProcessor
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
+from headway_machine.programs import programs
+from headway_trace.threads._flow import ThreadDecoder, count_packets
+from headway_trace.threads.segments import Segments
 
 from .common import heading, load, table
 from .semihosting import answered
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "packages/headway-machine/examples"
 SHAPES = ((1, "strict", True), (6, "strict", True), (6, "skip", True), (6, "strict", False))
 BASELINE: dict[str, Any] = dict.fromkeys(
     ("implicit_return", "sequential_jump", "branch_prediction", "jump_target_cache"), False

@@ -1,7 +1,7 @@
 """Is what headway says of a program what the program did? Programs whose doing is known, each beside its row.
 
 Each program goes one way into the kernel, or waits for one thing, and does next to nothing of its own
-(``tests/programs/ways_into_the_kernel.c``, ``waits_around_calls.c``, ``deadline.c``). So progress (EPI) is to be small
+(``ways_into_the_kernel.c``, ``waits_around_calls.c``, ``deadline.c`` of the tests). So progress (EPI) is to be small
 beside what the kernel did, and the wait or the end is to have its name. A row is right where its state is there and EPI
 is at most a fifth of the thread's time in the kernel or, of short ways, at most `EDGE` for each time that the
 thread goes.
@@ -24,7 +24,7 @@ from headway.session.measure import observe
 
 from .common import heading, load, table
 
-PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
+PROGRAMS = Path(__file__).parents[1] / "packages/headway/tests/programs"
 EDGE, EDGE_CALLS = 2_000, 14
 """ns, or on a slower machine so many times what a call that does next to nothing (getppid) has in EPI: what is outside
 the kernel's tracepoints at up to four calls, a fault and a signal, with the program's own code around them."""

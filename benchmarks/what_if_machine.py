@@ -19,9 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import headway.machine
-from headway.machine.config import Config
-from headway.machine.machine import Machine
+import headway_machine
 from headway.recording.reader import Recording
 from headway.replay.changes import Change, Faster, LockFree, Processors
 from headway.replay.graph import build
@@ -29,11 +27,13 @@ from headway.replay.path import find_end
 from headway.replay.predict import Model
 from headway.replay.rows import load
 from headway.replay.wakeups import find_wakeups
+from headway_machine.config import Config
+from headway_machine.machine import Machine
 
 from .common import table
 
 COMPILER = "riscv64-unknown-elf-gcc"
-GUEST = Path(headway.machine.__file__).with_name("guest")
+GUEST = Path(headway_machine.__file__).with_name("guest")
 HERE = Path(__file__).parent
 MAX_CYCLES = 500_000_000
 GOAL = 0.1
@@ -67,7 +67,7 @@ TRIALS = (
 
 @contextmanager
 def _program() -> Iterator[Path]:
-    """Build what_if_guest.c as the programs of examples/machine/policies are built."""
+    """Build what_if_guest.c as the machine's programs in policies/ are built."""
     with TemporaryDirectory() as folder:
         examples = Path(folder)
         (examples / "machine" / "policies").mkdir(parents=True)

@@ -15,15 +15,20 @@ from headway.commands import group
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/*/README.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/[pr]*/*.md")])
+PAGES += sorted(
+    page for kind in ("*.md", "docs/*.md", "examples/**/README.md") for page in ROOT.glob(f"packages/*/{kind}")
+)
 PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # may name what has gone
 _FENCE = re.compile(r"^(```+)(\w*)[^\n]*\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _CALL = re.compile(r"(?:^|^\$ |\bsudo |\()headway ([a-z].*)$")
 _VARIABLE = re.compile(r"\bHEADWAY_[A-Z][A-Z_]*[A-Z]\b")
-_DOTTED = re.compile(r"(?<![\w-])headway(?:\.\w+)+")
-_FILE = re.compile(r"(?:src|tests|benchmarks|tools|examples|deploy)/[\w./-]+\.\w+")
+_DOTTED = re.compile(r"(?<![\w-])headway(?:_trace|_machine)?(?:\.\w+)+")
+_FILE = re.compile(r"(?<![\w/.-])(?:packages|specification|src|tests|benchmarks|tools|examples|deploy)/[\w./-]+\.\w+")
+SOURCES = {path.name: path.parent for path in ROOT.glob("packages/*/src/headway*")}
+"""By the name of a Python package, the folder that it is in."""
 _FOREIGN = {
     "perf": {"--filter", "--kcore", "--no-switch-events", "--aux-sample", "--switch-events"},
     "docker, podman": {"--build-arg", "--cap-add", "--cap-drop", "--network", "--read-only", "--security-opt"},
@@ -33,7 +38,10 @@ _FOREIGN = {
     "Node.js": {"--perf-basic-prof"},
 }
 """Options in the documents that are of other programs."""
-_SCRIPTS = [ROOT / name for name in ("benchmarks", "tools", "src/headway/testing", "tests/kernels", "tests/rtl")]
+_SCRIPTS = [
+    *(ROOT / name for name in ("benchmarks", "tools", "tests/kernels")),
+    *(ROOT / "packages" / name for name in ("headway/src/headway/testing", "headway-machine/tests/rtl")),
+]
 """Where options of other programs than the command line of headway are."""
 
 
@@ -48,10 +56,17 @@ def _code(page: Path) -> Iterator[str]:
 @lru_cache(None)
 def _sources() -> str:
     """Return all text in which a name of the product can be: sources, tools, benchmarks, builds, deployment."""
-    folders = ("src", "tools", "benchmarks", "tests", "deploy", "examples")
+    folders = (
+        "tools",
+        "benchmarks",
+        "tests",
+        "deploy",
+        *(path for path in ROOT.glob("packages/*/[ste][rex]*") if not path.is_symlink()),
+    )
     kinds = {".py", ".pyx", ".pxd", ".c", ".h", ".toml", ".yaml", ".service", ".build", ".ts"}
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in kinds]
-    files += [ROOT / "Makefile", ROOT / "meson.build", ROOT / "meson.options", ROOT / "deploy/container/Containerfile"]
+    files += [ROOT / "Makefile", ROOT / "conftest.py", *ROOT.glob("packages/*/meson.*")]
+    files += [ROOT / "deploy/container/Containerfile"]
     ours = Path(__file__)
     return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files if path != ours)
 
@@ -131,7 +146,7 @@ def test_every_variable_in_a_page_is_in_the_sources(page: Path) -> None:
 
 def _module(parts: list[str]) -> Path | None:
     """Return the file of the module or package that has a dotted name."""
-    base = (ROOT / "src").joinpath(*parts)
+    base = SOURCES.get(parts[0], ROOT).joinpath(*parts)
     kinds = (".py", ".pyi", ".pyx")
     files = (*(base.with_suffix(kind) for kind in kinds), base / "__init__.py")
     return next((file for file in files if file.is_file()), None)
@@ -159,7 +174,9 @@ def test_every_dotted_name_in_a_page_is_found(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_of_the_repository_that_a_page_names_is_there(page: Path) -> None:
     named = {name for line in _code(page) for name in _FILE.findall(line)}
-    assert {name for name in named if not (ROOT / name).exists()} == set()
+    package = next((one for one in ROOT.glob("packages/*") if page.is_relative_to(one)), ROOT)
+    places = (ROOT, package, ROOT / "packages/headway-machine")  # examples without more are the machine's
+    assert {name for name in named if not any((place / name).exists() for place in places)} == set()
 
 
 def test_every_test_that_the_table_of_claims_names_is_there() -> None:
@@ -168,7 +185,8 @@ def test_every_test_that_the_table_of_claims_names_is_there() -> None:
     assert len(named) > 50
     wrong = []
     for name, test in named:
-        file = ROOT / name if name.startswith("benchmarks/") else ROOT / "tests" / name
-        if not file.is_file() or test not in file.read_text(encoding="utf-8"):
+        folders = [ROOT, *ROOT.glob("tests"), *ROOT.glob("packages/*/tests")]
+        files = [path for folder in folders if (path := folder / name).is_file()]
+        if len(files) != 1 or test not in files[0].read_text(encoding="utf-8"):
             wrong.append((name, test))
     assert wrong == []

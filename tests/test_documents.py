@@ -14,7 +14,13 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/*/README.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+PAGES += sorted(
+    page for kind in ("*.md", "docs/*.md", "examples/**/README.md") for page in ROOT.glob(f"packages/*/{kind}")
+)
+PACKAGES = sorted(link.name for link in DOCS.iterdir() if link.is_symlink())
+PAGES_OF_PACKAGES = {f"{name}/{page.stem}" for name in PACKAGES for page in (DOCS / name).glob("*.md")}
+"""The pages of each package, as the site has them."""
 _FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -58,7 +64,7 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_one_section() -> None:
     places = Counter(page for pages in _sections().values() for page in pages)
-    assert {page.stem for page in DOCS.glob("*.md")} - {"index"} == {page for page in places if "/" not in page}
+    assert {page for page in places if page.partition("/")[0] in PACKAGES} == PAGES_OF_PACKAGES
     assert {page for page, times in places.items() if times > 1} == set()
 
 
@@ -66,7 +72,10 @@ def test_the_index_lists_every_page_in_the_same_sections() -> None:
     table = (DOCS / "index.md").read_text(encoding="utf-8").partition("## All pages")[2]
     rows = re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", table, re.MULTILINE)
     named = {section: {Path(link).stem for link in _LINK.findall(links)} for section, links in rows}
-    sections = {section: {page for page in pages if "/" not in page} for section, pages in _sections().items()}
+    sections = {
+        section: {page.rpartition("/")[2] for page in pages if page in PAGES_OF_PACKAGES}
+        for section, pages in _sections().items()
+    }
     assert named == {section: pages for section, pages in sections.items() if pages}
     assert "docs/index.md#all-pages" in _links(ROOT / "README.md")
 
@@ -78,7 +87,7 @@ def test_the_outputs_in_the_readme_fit_a_terminal() -> None:
 
 def test_the_commands_of_make_for_users_and_contributors_are_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    pages = [*ROOT.glob("*.md"), DOCS / "installing.md", *(ROOT / ".github").rglob("*.*"), ROOT / ".ci/run"]
+    pages = [*ROOT.glob("*.md"), DOCS / "headway/installing.md", *(ROOT / ".github").rglob("*.*"), ROOT / ".ci/run"]
     command = re.compile(r"(?:`|^|sudo |run: )make ([a-z][a-z-]*)", re.MULTILINE)
     named = {(page.name, name) for page in pages for name in command.findall(page.read_text(encoding="utf-8"))}
     assert len(named) > 20
@@ -86,19 +95,22 @@ def test_the_commands_of_make_for_users_and_contributors_are_in_the_makefile() -
 
 
 def test_the_glossary_names_what_is_there() -> None:
-    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
-    source = ROOT / "src/headway"
+    text = (ROOT / "docs/headway/glossary.md").read_text(encoding="utf-8")
+    source = ROOT / "packages/headway/src/headway"
+    sources = [source, *ROOT.glob("packages/*/src")]
     places = re.findall(r"`(\w+/[\w/]*(?:\.\w+)*)`(?: `([^`]+)`)?", text)
     assert len(places) > 40
     wrong = []
     for path, name in places:
-        there = source / path
+        there = next((folder / path for folder in sources if (folder / path).exists()), source / path)
         if not there.exists() or (name and name.rpartition(" ")[2] not in there.read_text(encoding="utf-8")):
             wrong.append((path, name))
     assert wrong == []
 
 
 def test_the_table_of_losses_is_that_of_the_code() -> None:
-    written = [line for line in (DOCS / "losses.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    written = [
+        line for line in (DOCS / "headway/losses.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")
+    ]
     losses = sorted(every_loss().values(), key=lambda loss: loss.name)
     assert written == [f"| `{loss.name}` | {loss.unit or 'count'} | {loss.what} |" for loss in losses]

@@ -11,13 +11,15 @@ import pytest
 
 pytestmark = pytest.mark.unit
 
-SOURCE = Path(__file__).parent.parent / "src" / "headway"
+PACKAGES = Path(__file__).parent.parent / "packages"
+SOURCE = PACKAGES / "headway/src/headway"
+SOURCES = (SOURCE, PACKAGES / "headway-trace/src/headway_trace", PACKAGES / "headway-machine/src/headway_machine")
 
 FLOORS = (
     {"_version", "dataclass", "errors", "lazy", "readable", "system_call", "text", "values"},
     {"exhaustion", "extras", "files"},
     {"other_root"},
-    {"binary", "buffers", "model", "regions", "riscv"},
+    {"binary", "buffers", "headway_trace.riscv", "model", "regions"},
     {"advice", "asyncio", "conditions", "demo", "verdict"},
     {"linux.levels"},
     {
@@ -37,11 +39,11 @@ FLOORS = (
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording"},
-    {"replay", "session", "trace"},
-    {"machine", "views"},
-    {"rtl"},
+    {"headway_trace", "replay", "session"},
+    {"headway_machine", "views"},
+    {"headway_machine.rtl"},
     {"cli", "mcp", "serving", "testing"},
-    {"commands"},
+    {"commands", "headway_machine.commands", "headway_trace.commands"},
     {"__init__", "__main__"},
 )
 """The floors, lowest first. A room may use the rooms of the floors below it."""
@@ -50,14 +52,20 @@ _CIMPORT = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+c?import[ \t]+([^\n(]+|\(
 
 
 def _modules() -> dict[str, list[Path]]:
-    """The modules by their names within the package, ``linux.bpf.programs.loading``; a package is its ``__init__``."""
+    """The modules by their names, without headway's: ``linux.bpf.programs.loading``; a package is its ``__init__``."""
     found: dict[str, list[Path]] = {}
-    for path in sorted(SOURCE.rglob("*")):
+    for path in sorted(path for source in SOURCES for path in source.rglob("*")):
         if path.suffix in (".py", ".pyx", ".pxd"):
-            parts = path.relative_to(SOURCE).with_suffix("").parts
+            parts = _place(path.with_suffix(""))
             name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
             found.setdefault(name, []).append(path)
     return found
+
+
+def _place(path: Path) -> tuple[str, ...]:
+    """The parts of a path in the sources, from headway's own folder on, or from that of another distribution."""
+    (source,) = (source for source in SOURCES if path.is_relative_to(source))
+    return path.relative_to(source if source == SOURCE else source.parent).parts
 
 
 MODULES = _modules()
@@ -66,11 +74,13 @@ MODULES = _modules()
 def _absolute(path: Path, level: int, name: str) -> str:
     """The name within the package of what ``from ...name import`` names there; empty: it is not headway's."""
     if not level:
+        if name.partition(".")[0] in ("headway_trace", "headway_machine"):
+            return name
         return name.partition("headway.")[2] if name.startswith("headway.") else "__init__" if name == "headway" else ""
     folder = path.parent
     for _ in range(level - 1):
         folder = folder.parent
-    return ".".join([*folder.relative_to(SOURCE).parts, *([name] if name else [])]) or "__init__"
+    return ".".join([*_place(folder), *([name] if name else [])]) or "__init__"
 
 
 def _statements(inside: ast.AST) -> Iterator[ast.stmt]:
@@ -113,8 +123,9 @@ def imports() -> dict[str, set[str]]:
 
 
 def _room(module: str) -> str:
-    parts = module.split(".")
-    return ".".join(parts[: 2 if parts[0] == "linux" else 1])
+    first, _, rest = module.partition(".")
+    within = f"{first}.{rest.partition('.')[0]}"
+    return within if (first == "linux" and rest) or any(within in rooms for rooms in FLOORS) else first
 
 
 def _floor(room: str) -> int:
@@ -137,30 +148,24 @@ def test_a_room_uses_only_what_is_below_it(imports: Mapping[str, Set[str]]) -> N
     assert upwards == []
 
 
-HOUSES = {
-    "trace": ("trace", "riscv", "commands.trace"),
-    "machine": ("machine", "rtl", "commands.machine", "commands.rtl", "cli.gdb", "cli.machine_pages"),
-}
-"""Instruction traces and the reference machine are houses of their own. The rest imports neither of them,
-and finds their commands, readers and programs by entry points. Traces do not import the machine."""
+HOUSES = ("headway", "headway_trace", "headway_machine")
+"""The distributions, each after those that it may import. headway finds the commands of the others by entry points."""
 
 
-def _house(module: str) -> str:
-    return next(
-        (house for house, rooms in HOUSES.items() for room in rooms if f"{module}.".startswith(f"{room}.")), "headway"
-    )
+def _house(module: str) -> int:
+    first = module.partition(".")[0]
+    return HOUSES.index(first) if first in HOUSES else 0
 
 
-def test_no_house_is_built_on_one_above_it(imports: Mapping[str, Set[str]]) -> None:
-    below = {"headway": {"headway"}, "trace": {"headway", "trace"}, "machine": {"headway", "trace", "machine"}}
+def test_no_distribution_imports_one_above_it(imports: Mapping[str, Set[str]]) -> None:
     wrong = [
         f"{module} imports {used}"
         for module, others in imports.items()
-        if module != "__init__"  # it names the machine for scripts, and imports it only when it is used
         for used in others
-        if _house(used) not in below[_house(module)]
+        if _house(used) > _house(module)
     ]
     assert wrong == []
+    assert {_house(module) for module in imports} == {0, 1, 2}
 
 
 def _circles(uses: Mapping[str, Set[str]]) -> list[tuple[str, ...]]:
@@ -184,11 +189,11 @@ def test_no_module_imports_itself_by_way_of_others(imports: Mapping[str, Set[str
     assert _circles(imports) == []
 
 
-@pytest.mark.parametrize("folder", ["linux/bpf", "machine/guest"])
-def test_no_header_includes_itself_by_way_of_others(folder: str) -> None:
+@pytest.mark.parametrize("folder", [SOURCE / "linux/bpf", SOURCES[2] / "guest"], ids=lambda folder: folder.name)
+def test_no_header_includes_itself_by_way_of_others(folder: Path) -> None:
     """They are named from this folder on, in whichever of its folders they are."""
-    paths = (SOURCE / folder).rglob("*.h")
-    headers = {str(path.relative_to(SOURCE / folder)): path.read_text(encoding="utf-8") for path in paths}
+    paths = folder.rglob("*.h")
+    headers = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
     includes = {name: set(re.findall(r'^#include "(.+)"', text, re.MULTILINE)) for name, text in headers.items()}
     assert set().union(*includes.values()) <= set(headers)
     assert _circles(includes) == []

@@ -82,11 +82,11 @@ def test_the_tables_of_a_schema_have_all_its_fields(name: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "link", "place"),
     [
-        (DOCS, "model.md#laws", "/model.md#laws"),
-        (ROOT, "docs/model.md", "/model.md"),
+        (DOCS / "headway", "model.md#laws", "/headway/model.md#laws"),
+        (ROOT, "packages/headway/docs/model.md", "/headway/model.md"),
         (ROOT, "SECURITY.md", "/project/security.md"),
         (DOCS, "../README.md#install", "/index.md#install"),
-        (DOCS, "../src/headway/errors.py", "/../src/headway/errors.py"),
+        (DOCS, "../packages/headway/src/headway/errors.py", "/../packages/headway/src/headway/errors.py"),
         (DOCS, "https://example.org/a", "https://example.org/a"),
         (DOCS, "#laws", "#laws"),
     ],
@@ -96,6 +96,6 @@ def test_a_link_between_files_becomes_one_within_the_site(folder: Path, link: st
 
 
 def test_a_link_to_a_folder_becomes_its_words() -> None:
-    assert relinked("in [`examples`](../examples) and ![a](pictures/html.png)", DOCS) == (
-        "in `examples` and ![a](/pictures/html.png)"
+    assert relinked("in [`examples`](../examples) and ![a](pictures/html.png)", DOCS / "headway") == (
+        "in `examples` and ![a](/headway/pictures/html.png)"
     )

@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the C files are written")
     parser.add_argument("files", type=Path, nargs="+", help=".pyx files, and .pxd files that they depend on")
     parser.add_argument("--include", action="append", required=True, help="a folder in which packages are looked for")
-    parser.add_argument("--shared", required=True, help="the module that has what Cython puts into several modules")
+    parser.add_argument("--shared", help="the module that has what Cython puts into several modules")
     parser.add_argument("--unchecked", action="store_true", help="indices and divisors are known to be right")
     given = parser.parse_args()
     sources = [file for file in given.files if file.suffix == ".pyx"]

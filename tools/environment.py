@@ -1,7 +1,7 @@
 """Environments with headway for the Makefile, built as fast as can be: ``python -m tools.environment FOLDER KIND``.
 
-`KINDS` has the kinds: what ``make demo``, ``make test`` and ``make test-all`` need. What only the build needs is in
-``build/tools``, and an interrupted build goes on there.
+`KINDS` has the kinds: what ``make demo``, ``make test``, ``make test-all``, ``make check`` and ``make sanitize`` need.
+What only the build needs is in ``build/tools``, and an interrupted build goes on there.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import sysconfig
 import time
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = ROOT / "packages"
 BUILD = ROOT / "build"
 TOOLS = BUILD / "tools"
 CLANG = BUILD / "clang"
@@ -41,34 +42,71 @@ class Kind:
     parts: str
     """What is built, in words."""
     building: int
-    extra: str = ""
-    """The extra of headway whose packages are installed."""
+    group: str = ""
+    """The dependency group of pyproject.toml whose packages are installed."""
+    distributions: Sequence[str] = ("headway", "headway-trace", "headway-machine")
+    """The folders in ``packages/`` that are built, each after those that it needs."""
     options: Sequence[str] = ()
-    """Options of Meson."""
+    """Options of Meson for each of them."""
+    options_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Options of Meson for one of them."""
+    editable: bool = False
+    """Whether the sources are used where they are, and compiled again when a module is imported that has changed."""
 
 
+_TOOLS = "Meson, Cython, clang (from ziglang: 100 MB)"
+_ALL_OF_IT = f"{_TOOLS} and 110 packages for all tests (500 MB)"
 KINDS = {
     "base": Kind(
-        "Meson, Cython, clang (from ziglang: 100 MB) and 12 small packages",
+        f"{_TOOLS} and 12 small packages",
         5,
         "what the demo needs of headway: 12 C modules, the eBPF programs",
         10,
-        options=("-Dwhole=false", "-Doptimization=0", "-Dwarning_level=0"),  # optimising takes four times as long
+        distributions=("headway",),
+        options=("-Doptimization=0", "-Dwarning_level=0"),  # optimising takes four times as long
+        options_of={"headway": ("-Dwhole=false",)},
     ),
     "test": Kind(
-        "Meson, Cython, clang (from ziglang: 100 MB) and 40 packages for the tests (150 MB)",
+        f"{_TOOLS} and 40 packages for the tests (150 MB)",
         30,
-        "headway: 48 C modules, the eBPF programs",
+        "headway, its traces and its machine: 48 C modules, the eBPF programs",
         100,
-        extra="test",
+        group="test",
         options=("-Doptimization=1", "-Dwarning_level=0"),
     ),
     "test-all": Kind(
-        "Meson, Cython, clang (from ziglang: 100 MB) and 110 packages for all tests (500 MB)",
+        _ALL_OF_IT,
         60,
-        "headway as users get it: 48 C modules, the eBPF programs",
+        "headway, its traces and its machine as users get them: 48 C modules, the eBPF programs",
         240,
-        extra="test-all",
+        group="test-all",
+    ),
+    "generate": Kind(
+        _ALL_OF_IT,
+        60,
+        "a reference machine that counts what runs",
+        240,
+        group="test-all",
+        options_of={"headway-machine": ("-Dmachine_profile=generate",)},
+    ),
+    "use": Kind(
+        _ALL_OF_IT,
+        1,
+        "the reference machine for what was counted",
+        60,
+        group="test-all",
+        distributions=("headway-machine",),
+        options_of={"headway-machine": ("-Dmachine_profile=use",)},
+    ),
+    "check": Kind(_ALL_OF_IT, 60, "headway, its traces and its machine in place", 240, group="test-all", editable=True),
+    "sanitize": Kind(
+        _ALL_OF_IT,
+        60,
+        "headway, its traces and its machine with sanitizers",
+        240,
+        group="test-all",
+        options=("-Dbuildtype=debugoptimized", "-Db_lundef=false", "-Db_sanitize=address,undefined"),
+        editable=True,
     ),
 }
 
@@ -183,13 +221,67 @@ def compiles_ebpf(clang: str) -> bool:
     return "bpfel" in listed.stdout
 
 
-def packages_of(project: Mapping[str, Any], extra: str) -> list[str]:
-    """Return what headway needs with an extra, those of its own extras resolved."""
-    found: list[str] = [] if extra else project["dependencies"]
-    for package in project["optional-dependencies"][extra] if extra else ():
-        own = re.fullmatch(r"headway\[([\w,-]+)\]", package)
-        found += [one for name in own[1].split(",") for one in packages_of(project, name)] if own else [package]
+def settings_of(distribution: str) -> Mapping[str, Any]:
+    """Return what the pyproject.toml of a distribution says."""
+    return tomllib.loads((PACKAGES / distribution / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def packages_of(requirements: Iterable[str]) -> list[str]:
+    """Return the packages of others that requirements come to: our own distributions are resolved."""
+    found: list[str] = []
+    for requirement in requirements:
+        own = re.fullmatch(r"(headway(?:-\w+)?)(?:\[([\w,-]+)\])?", requirement)
+        if own is None:
+            found.append(requirement)
+            continue
+        project = settings_of(own[1])["project"]
+        wanted = [project["optional-dependencies"][extra] for extra in (own[2] or "").split(",") if extra]
+        if f"{own[1]}[" not in requirement:
+            wanted.append([one for one in project["dependencies"] if not one.startswith("headway")])
+        found += [package for packages in wanted for package in packages_of(packages)]
     return list(dict.fromkeys(found))
+
+
+def requirements_of(kind: Kind) -> list[str]:
+    """Return the packages that an environment has besides ours."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+
+    def resolved(group: str) -> Iterator[str]:
+        for entry in groups[group]:
+            if isinstance(entry, str):
+                yield entry
+            else:
+                yield from resolved(entry["include-group"])
+
+    return packages_of([*kind.distributions, *(resolved(kind.group) if kind.group else ())])
+
+
+def install(python: Path, name: str, distribution: str) -> None:
+    """Build a distribution and install it into the environment."""
+    kind = KINDS[name]
+    pip(
+        python,
+        "install",
+        "--no-compile",
+        "--no-deps",
+        "--no-build-isolation",
+        f"--config-settings=build-dir={BUILD / name / distribution}",
+        *(
+            f"--config-settings=setup-args={option}"
+            for option in (*kind.options, *kind.options_of.get(distribution, ()))
+        ),
+        *(["--editable"] if kind.editable else []),
+        PACKAGES / distribution,
+        PYTHONPATH=str(TOOLS),
+        PATH=os.pathsep.join([str(CLANG), str(TOOLS / "bin"), os.environ.get("PATH", os.defpath)]),
+    )
+
+
+def find_tests(python: Path) -> None:
+    """Let the environment's Python find the tests of all distributions, which are one namespace."""
+    where = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True)
+    folders = [ROOT, *(path for path in PACKAGES.iterdir() if (path / "tests").is_dir())]
+    Path(where.strip(), "headway-tests.pth").write_text("".join(f"{path}\n" for path in sorted(folders)))
 
 
 def build(folder: Path, name: str) -> None:
@@ -197,10 +289,8 @@ def build(folder: Path, name: str) -> None:
     if "CC" not in os.environ and not any(map(shutil.which, COMPILERS)):
         raise StepError("there is no C compiler: install gcc with the C library's headers (Debian: gcc libc6-dev)")
     kind = KINDS[name]
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    to_build, project = settings["build-system"]["requires"], settings["project"]
+    to_build = settings_of("headway")["build-system"]["requires"]
     (zig,) = (package for package in to_build if package.startswith("ziglang"))
-    packages = packages_of(project, "") + (packages_of(project, kind.extra) if kind.extra else [])
     with step(f"making the environment {folder.name}", 1):
         python = make_environment(folder)
     with step(f"downloading {kind.packages}", kind.download):
@@ -208,23 +298,17 @@ def build(folder: Path, name: str) -> None:
             steps = [
                 beside.submit(get_clang, python, zig),
                 beside.submit(install_tools, python, [package for package in to_build if package != zig]),
-                beside.submit(pip, python, "install", "--no-compile", *packages),
+                beside.submit(pip, python, "install", "--no-compile", *requirements_of(kind)),
             ]
         for one in steps:
             one.result()
+        if kind.editable:  # what is imported is compiled, by the tools that the environment has
+            pip(python, "install", "--no-compile", "meson", "ninja", *(one for one in to_build if one != zig))
     with step(f"building {kind.parts}", kind.building):
-        pip(
-            python,
-            "install",
-            "--no-compile",
-            "--no-deps",
-            "--no-build-isolation",
-            f"--config-settings=build-dir={BUILD / name}",
-            *(f"--config-settings=setup-args={option}" for option in kind.options),
-            ROOT,
-            PYTHONPATH=str(TOOLS),
-            PATH=os.pathsep.join([str(CLANG), str(TOOLS / "bin"), os.environ.get("PATH", os.defpath)]),
-        )
+        for distribution in kind.distributions:
+            install(python, name, distribution)
+    if kind.group:
+        find_tests(python)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``python -m tools.release_notes [TAG]``: print the news of the release that ``CHANGELOG.md`` has first.
+"""``python -m tools.release_notes [TAG]``: print the news of the release that headway's ``CHANGELOG.md`` has first.
 
 With a tag, it is first checked that the release is that of the tag, and that it has a date, which a candidate
 (``v1.2.0rc1``) need not have.
@@ -31,7 +31,7 @@ def notes(changelog: str, tag: str | None = None) -> str:
 def main() -> int:
     """Print the news. Return the exit status."""
     try:
-        text = notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), *sys.argv[1:2])
+        text = notes((ROOT / "packages/headway/CHANGELOG.md").read_text(encoding="utf-8"), *sys.argv[1:2])
     except ValueError as error:
         print(f"release notes: {error}", file=sys.stderr)
         return 1

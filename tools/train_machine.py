@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 
-from headway.machine.machine import Machine
-from headway.machine.programs import programs
+from headway_machine.machine import Machine
+from headway_machine.programs import programs
 
 PROGRAMS = ("mix", "mutex", "six-threads", "malloc-heavy", "interrupt-storm", "matmul", "sort", "crc32", "integer")
 SHAPES = (

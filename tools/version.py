@@ -5,7 +5,7 @@
 2. ``PKG-INFO``, which an sdist has;
 3. ``.git_archival.txt``, into which ``git archive`` writes the tag and the commit, as code hosts do for their tarballs;
 4. git: the tag ``v1.2.3`` of a release is the version ``1.2.3``;
-5. the first heading of ``CHANGELOG.md``: the release that is being prepared.
+5. the first heading of headway's ``CHANGELOG.md``: the release that is being prepared.
 
 A commit without a tag is a development version of the release that ``CHANGELOG.md`` prepares: ``1.2.3.dev45+g0123abcd``
 is 45 commits after the last release (PEP 440). The number is 0 where the history is not there to count.
@@ -43,7 +43,7 @@ def version(root: Path = ROOT) -> str:
 
 def _heading(root: Path) -> tuple[str, bool]:
     """Return the version of the changelog's first heading, and whether it is not released yet."""
-    found = _HEADING.search(_text(root / "CHANGELOG.md"))
+    found = _HEADING.search(_text(root / "packages/headway/CHANGELOG.md") or _text(root / "CHANGELOG.md"))
     return (found[1], found[2] == "unreleased") if found else ("0", True)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
-from headway.trace.code import Code
+from headway_trace.code import Code
 
 __all__ = ["RememberedInstructions"]
 

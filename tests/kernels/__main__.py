@@ -19,7 +19,7 @@ from .roots import Root
 from .table import Run, insert, load, render, save
 
 PROJECT = Path(__file__).parents[2]
-DOCUMENT = PROJECT / "docs/platforms.md"
+DOCUMENT = PROJECT / "packages/headway/docs/platforms.md"
 NAMES = [kernel.name for kernel in KERNELS]
 COUNTING = "-cpu neoverse-n1 -icount shift=0,sleep=off"
 """A processor that counters.toml knows, of which every instruction takes one nanosecond and one cycle."""
@@ -46,7 +46,7 @@ DISK = "-blockdev driver=null-co,node-name=disk,size=67108864,read-zeroes=on -de
     default=PROJECT / "dist",
     help="Where the wheels are that guests of another architecture install (dist).",
 )
-@click.option("--write", is_flag=True, help="Keep what was found, and write it into docs/platforms.md.")
+@click.option("--write", is_flag=True, help="Keep what was found, and write it into platforms.md.")
 def main(
     kernels: Sequence[str],
     image: Path | None,

@@ -34,7 +34,7 @@ from ..linux.measuring import check, count_of, measure, measure_intervals, time_
 CPU = Path("/sys/devices/system/cpu")
 IN_NAMESPACE = "--in-a-namespace"
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
+PROGRAMS = Path(__file__).parents[2] / "packages/headway/tests/programs"
 STORM = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true & (/bin/true; /bin/true); done; wait"
 BUSY = "for i in 1 2 3; do (j=0; while [ $j -lt 40000 ]; do j=$((j+1)); done) & done; wait"
 

@@ -18,7 +18,7 @@ from .images import CACHE, Packages, UnavailableError
 
 __all__ = ["PACKAGES", "Root", "make"]
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
+PROGRAMS = Path(__file__).parents[2] / "packages/headway/tests/programs"
 PACKAGES = (
     *("base-files", "bash", "busybox-static", "coreutils", "dash", "findutils", "grep", "hostname", "iproute2"),
     *("kmod", "libc-bin", "mount", "procps", "sed", "util-linux"),  # what virtme-ng's init calls

@@ -1,4 +1,4 @@
-"""The table of docs/platforms.md: what came out on each kernel, architecture and number of processors."""
+"""The table of docs/headway/platforms.md: what came out on each kernel, architecture and number of processors."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_candidate_needs_no_date() -> None:
 
 
 def test_the_changelog_has_news_that_a_user_reads() -> None:
-    news = notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    news = notes((ROOT / "packages/headway/CHANGELOG.md").read_text(encoding="utf-8"))
     assert 0 < len(news.splitlines()) <= 100
 
 
@@ -87,4 +87,4 @@ def test_forms_about_measuring_ask_what_doctor_says() -> None:
 def test_what_has_an_owner_is_there() -> None:
     lines = (ROOT / ".github" / "CODEOWNERS").read_text(encoding="utf-8").splitlines()
     paths = [line.split()[0] for line in lines if line and not line.startswith("#")]
-    assert [path for path in paths if path != "*" and not (ROOT / path.lstrip("/")).exists()] == []
+    assert [path for path in paths if path != "*" and not list(ROOT.glob(path.strip("/")))] == []

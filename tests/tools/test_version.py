@@ -134,7 +134,9 @@ def test_who_packages_headway_may_say_it(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_changelog_and_the_installed_package_have_versions() -> None:
     heading = re.search(
-        r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+        r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$",
+        (ROOT / "packages/headway/CHANGELOG.md").read_text(),
+        re.MULTILINE,
     )
     assert heading
     assert re.fullmatch(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.dev\d+)?(\+g[0-9a-f]{8})?", headway.__version__)

@@ -22,9 +22,11 @@ _INCLUDED = {
     ROOT / "README.md": "index.md",
     ROOT / "CONTRIBUTING.md": "project/contributing.md",
     ROOT / "SECURITY.md": "project/security.md",
-    ROOT / "CHANGELOG.md": "project/changelog.md",
+    ROOT / "packages/headway/CHANGELOG.md": "project/changelog.md",
 }
 """The files outside docs/ that the site has, each with the page that includes it."""
+_PACKAGES = {path.resolve(): path.name for path in DOCS.iterdir() if path.is_symlink()}
+"""The pages of each package, and the folder of the site that they are in: docs/ has links to them."""
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -33,7 +35,7 @@ def page_read(_app: Sphinx, page: str, source: list[str]) -> None:
     """Rewrite the links of a page in docs/, when Sphinx has read it."""
     path = DOCS / f"{page}.md"
     if path.exists():
-        source[0] = relinked(source[0], path.parent)
+        source[0] = relinked(source[0], path.resolve().parent)
 
 
 def file_included(_app: Sphinx, path: Path, _page: str, source: list[str]) -> None:
@@ -64,7 +66,15 @@ def relinked(text: str, folder: Path) -> str:
             return match[0]
         if target.is_dir():
             return words
-        place = _INCLUDED.get(target) or os.path.relpath(target, DOCS)
+        place = _INCLUDED.get(target) or _place_of(target)
         return f"{mark}[{words}](/{place}{hash_}{anchor})"
 
     return _LINK.sub(replaced, text)
+
+
+def _place_of(target: Path) -> str:
+    """Return the path of a file, relative to docs/."""
+    for folder, name in _PACKAGES.items():
+        if target.is_relative_to(folder):
+            return os.path.join(name, target.relative_to(folder))
+    return os.path.relpath(target, DOCS)

@@ -13,7 +13,7 @@ from .errors import ToolError
 from .libraries import copy_sources
 from .profile import find_llvm
 from .target import TARGETS
-from .wheel import build_wheel, count
+from .wheel import build_wheels, count
 from .workshop import Workshop
 
 
@@ -30,8 +30,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="headway-counts-") as scratch:
             counts = _count(workshop, debian, Path(scratch))
             for machine in given.machines or TARGETS:
-                print(f"building the wheel for {machine} ...", file=sys.stderr, flush=True)
-                print(build_wheel(workshop, debian, TARGETS[machine], given.output, counts))
+                print(f"building the wheels for {machine} ...", file=sys.stderr, flush=True)
+                print(*build_wheels(workshop, debian, TARGETS[machine], given.output, counts), sep="\n")
         copy_sources(debian, given.output / "sources")
     except ToolError as error:
         print(f"wheels: {error}", file=sys.stderr)

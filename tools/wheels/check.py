@@ -113,7 +113,7 @@ def main() -> int:
         return 0
     faults = 0
     try:
-        wheel = next(given.wheels.glob(f"headway-*_{platform.machine()}.whl"), None)
+        wheel = next(given.wheels.glob(f"headway-[0-9]*_{platform.machine()}.whl"), None)
         if wheel is None:
             raise ToolError(f"there is no wheel for {platform.machine()} in {given.wheels}: build it with make wheels")
         workshop = Workshop()

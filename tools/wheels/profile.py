@@ -51,14 +51,17 @@ def _counts(clang: str) -> bool:
 
 
 def make_profile(workshop: Workshop, llvm: Llvm, project: Path, options: Sequence[str], work: Path) -> Path:
-    """Build headway with these options of meson, run it, and return the file of counts in the folder ``work``."""
+    """Build the machine and what it needs with these options of meson, run it, and return the file of counts."""
     pip = [str(workshop.python), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
     pip += ["--no-deps", "--no-build-isolation", f"--wheel-dir={work}"]
-    pip += [f"--config-settings=setup-args={option}" for option in (*options, "-Dmachine_profile=generate")]
-    run([*pip, str(project)], "building what counts", environment=workshop.environment)
+    pip += [f"--config-settings=setup-args={option}" for option in options]
+    counting = ["--config-settings=setup-args=-Dmachine_profile=generate"]
+    for name, own in (("headway", []), ("headway-trace", []), ("headway-machine", counting)):
+        run([*pip, *own, str(project / "packages" / name)], "building what counts", environment=workshop.environment)
     installed = work / "installed"
-    with zipfile.ZipFile(next(work.glob("*.whl"))) as wheel:
-        wheel.extractall(installed)
+    for path in work.glob("*.whl"):
+        with zipfile.ZipFile(path) as wheel:
+            wheel.extractall(installed)
     counts, found = work / "machine.profraw", work / "machine.profdata"
     environment = {**workshop.environment, "PYTHONPATH": str(installed), "LLVM_PROFILE_FILE": str(counts)}
     train = [str(workshop.python), "-m", "tools.train_machine"]

@@ -50,7 +50,9 @@ def may_have_unit_tests(module: Path) -> bool:
 
 
 def _directory(module: Path) -> str:
-    return module.relative_to(Path(__file__).parent).parts[0]
+    """Return the first folder below ``tests/`` of a module, whichever package it is of."""
+    parts = module.parts
+    return parts[len(parts) - parts[::-1].index("tests")]
 
 
 def mark_level(item: pytest.Item) -> None:

@@ -32,11 +32,11 @@ pytestmark = pytest.mark.end_to_end
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "headway"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FOR_DEVELOPERS = {"docs", "test", "test-all"}
-"""Extras that no command needs."""
+OTHER_DISTRIBUTIONS = {"trace": "headway-trace", "machine": "headway-machine", "rtl": "headway-machine[rtl]"}
+"""Extras that bring another distribution of the project."""
 
-COMMANDS = group.list_commands(click.Context(group))
-EXAMPLES = ROOT / "examples"
+COMMANDS = [name for name in group.list_commands(click.Context(group)) if name not in OTHER_DISTRIBUTIONS]
+"""Those of headway itself: the others bring commands of their name."""
 BASE = {
     "stat": ["-v", "--", "true"],
     "why": ["-d", "1", "--", "true"],
@@ -47,8 +47,6 @@ BASE = {
     "serve": ["-q", "--source", "proc", "-d", "0.2", "--listen", "127.0.0.1:0", "--", "sleep", "0.1"],
     "doctor": [],
     "demo": [],
-    "machine": ["run", "-q", str(EXAMPLES / "crc32.elf")],
-    "trace": ["stats", str(EXAMPLES / "sleepers.hwt")],
     "schema": [],
 }
 """Every command that needs no extra, with arguments."""
@@ -61,7 +59,6 @@ WITH_EXTRA = {
     "at": ("recording", ["run.hw", "1s"]),
     "diff": ("recording", ["a.hw", "b.hw"]),
     "mcp": ("mcp", ["run.hw"]),
-    "rtl": ("rtl", ["verilog"]),
     "critical-path": ("recording", ["run.hw"]),
     "what-if": ("recording", ["run.hw"]),
 }
@@ -70,11 +67,6 @@ MORE_OF_BASE = [
     ["stat", "--json", "--source", "proc", "--", "true"],
     ["stat", "--why", "wait", "--source", "proc", "--", "true"],
     ["stat", "--html", "{tmp}/page.html", "--source", "proc", "--", "true"],
-    ["machine", "show"],
-    ["machine", "run", "-q", "--html", "{tmp}/page.html", str(EXAMPLES / "crc32.elf")],
-    ["machine", "run", "-q", "--trace", "{tmp}/new.hwt", str(EXAMPLES / "sleepers.elf")],
-    ["trace", "decode", str(EXAMPLES / "sleepers.hwt"), "--image", str(EXAMPLES / "sleepers.elf")],
-    ["trace", "align", str(EXAMPLES / "sleepers.hwt")],
     ["schema", "diff"],
     ["compare", "--json", "-r", "1", "-w", "0", "--source", "proc", "--", "true", "--", "true"],
 ]
@@ -82,10 +74,7 @@ OPTIONS = [
     ("recording", ["top", "run.hw"]),
     ("recording", ["top", "--plain", "run.hw"]),
     ("recording", ["query", "--questions"]),
-    ("recording", ["machine", "run", "-q", "-o", "{tmp}/run.hw", str(EXAMPLES / "crc32.elf")]),
     ("otlp", ["serve", "--otlp", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "-d", "0.1", "--", "true"]),
-    ("trace", ["trace", "export", str(EXAMPLES / "sleepers.hwt"), "-o", "{tmp}/out.pftrace"]),
-    ("trace", ["trace", "decode", "{tmp}"]),
 ]
 """Options and subcommands that need an extra where their command does not."""
 
@@ -106,7 +95,13 @@ def packages_of(extra: str) -> set[str]:
 
 
 def test_the_table_has_every_extra_of_pyproject() -> None:
-    assert {*EXTRAS} == {*PROJECT["optional-dependencies"]} - FOR_DEVELOPERS - {"all"}
+    assert {*EXTRAS} == {*PROJECT["optional-dependencies"]} - {*OTHER_DISTRIBUTIONS} - {"all"}
+
+
+def test_other_distributions_are_extras() -> None:
+    assert {name: PROJECT["optional-dependencies"][name] for name in OTHER_DISTRIBUTIONS} == {
+        name: [distribution] for name, distribution in OTHER_DISTRIBUTIONS.items()
+    }
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
@@ -117,7 +112,7 @@ def test_the_packages_of_an_extra_are_those_of_pyproject(extra: str) -> None:
 def test_all_is_every_extra() -> None:
     (one,) = map(Requirement, PROJECT["optional-dependencies"]["all"])
     assert one.name == "headway"
-    assert one.extras == {*EXTRAS}
+    assert one.extras == {*EXTRAS} | {*OTHER_DISTRIBUTIONS}
 
 
 def test_an_extra_comes_before_those_that_contain_it() -> None:
@@ -187,7 +182,7 @@ def test_whatever_the_package_imports_is_in_the_base_or_in_an_extra() -> None:
 
 def test_the_documentation_names_every_extra_and_its_packages() -> None:
     text = (ROOT / "docs" / "extras.md").read_text()
-    for extra in (*EXTRAS, "all"):
+    for extra in (*EXTRAS, *OTHER_DISTRIBUTIONS, "all"):
         assert f"`{extra}`" in text
     for about in EXTRAS.values():
         for package in about.packages.values():
@@ -302,7 +297,7 @@ def test_every_command_is_tested() -> None:
     assert not {*BASE} & {*WITH_EXTRA}
 
 
-LONG = ("doctor", "demo", "decode")
+LONG = ("doctor", "demo")
 """Of what the base does this takes seconds: it is tried in the base alone when all is."""
 
 
@@ -375,8 +370,8 @@ def python(blocked: str, program: str, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_from_python_the_base_install_measures_marks_and_simulates(beyond_base: str) -> None:
-    done = python(beyond_base, "base_from_python", str(EXAMPLES / "crc32.elf"))
+def test_from_python_the_base_install_measures_and_marks(beyond_base: str) -> None:
+    done = python(beyond_base, "base_from_python")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{MissingExtraError('recording', EXTRAS['recording'].packages)}\n"
 
@@ -400,10 +395,7 @@ def test_importing_the_package_loads_none_of_its_code() -> None:
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("headway.machine._processor", ["machine", "run", str(EXAMPLES / "crc32.elf")]),
         ("headway.linux.bpf.rings._transitions", ["record", "--", "true"]),
-        ("headway.trace._program", ["trace", "export", str(EXAMPLES / "sleepers.hwt"), "-o", "out.pftrace"]),
-        ("headway.trace.threads._flow", ["trace", "stats", str(EXAMPLES / "sleepers.hwt")]),
     ],
 )
 def test_what_was_not_built_is_said_in_a_sentence(module: str, arguments: list[str], run: Run) -> None:

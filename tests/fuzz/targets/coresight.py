@@ -8,8 +8,8 @@ from random import Random
 from tests.fuzz.target import Target
 from tests.trace.encoding import frames
 
-from headway.trace._coresight import Deformatter
-from headway.trace.decode import StreamPlaces
+from headway_trace._coresight import Deformatter
+from headway_trace.decode import StreamPlaces
 
 
 class CoreSightTarget(Target):

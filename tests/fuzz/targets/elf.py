@@ -19,8 +19,8 @@ from tests.trace.elves import END, LINE_7, at, unit
 
 from headway.binary.elf import ElfFile
 from headway.binary.lines import LineTable
-from headway.machine.config import Config
-from headway.machine.image import MachineImage
+from headway_machine.config import Config
+from headway_machine.image import MachineImage
 
 _MACHINE = {"aarch64": 183}.get(platform.machine(), 62)
 """EM_X86_64, or EM_AARCH64 on such a machine, so that its tests read more than the header too."""

@@ -11,11 +11,11 @@ from tests.fuzz.target import Target
 from tests.trace.encoding import ALIGNMENT, atom, branch, sync, timestamp
 from tests.trace.programs import BASE, Program, listing, program, run
 
-from headway.trace._etmv3 import atoms
-from headway.trace._flow import Flow
-from headway.trace._program import InstructionTable
-from headway.trace.etmv3 import Setting
-from headway.trace.records import Gap, Instruction
+from headway_trace._etmv3 import atoms
+from headway_trace._flow import Flow
+from headway_trace._program import InstructionTable
+from headway_trace.etmv3 import Setting
+from headway_trace.records import Gap, Instruction
 
 _REGISTERS = struct.pack("<3I", 0x10001000, 0x410CF250, 0x344008F2)
 """ETMCR, ETMIDR and ETMCCER of a unit that counts cycles."""

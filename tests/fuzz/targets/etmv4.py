@@ -10,9 +10,9 @@ from tests.fuzz.mutation import mutated, number
 from tests.fuzz.target import Target
 from tests.trace import etmv4
 
-from headway.trace._program import InstructionTable
-from headway.trace.etmv4 import Setting
-from headway.trace.records import Gap, Instruction
+from headway_trace._program import InstructionTable
+from headway_trace.etmv4 import Setting
+from headway_trace.records import Gap, Instruction
 
 _PLAIN = struct.pack("<6I", 0xC1, 0x28000EA1, 0x4100F423, 0x488, 0, 0)
 _SPECULATIVE = struct.pack("<6I", 0x10C1, 0x2801CEA1, 0x4100FFF0, 0xD0001088, 30, 0x47735A13)

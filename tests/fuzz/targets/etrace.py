@@ -13,9 +13,9 @@ from tests.trace.etrace.encoding import packet
 from tests.trace.etrace.runs import EtraceRun, run_example
 
 from headway.errors import HeadwayError
-from headway.trace.etrace.parameters import OPTIONS, EtraceParameters, encoder_parameters
-from headway.trace.etrace.reading import EtraceTrace, state_of
-from headway.trace.threads.reading import TracedProgram
+from headway_trace.etrace.parameters import OPTIONS, EtraceParameters, encoder_parameters
+from headway_trace.etrace.reading import EtraceTrace, state_of
+from headway_trace.threads.reading import TracedProgram
 
 _EXAMPLES = ("mix", "sort", "interrupt-storm", "six-threads")
 _MODES = (0, 0b110101, 0b111001)

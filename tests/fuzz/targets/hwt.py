@@ -15,11 +15,11 @@ from tests.fuzz.target import MemoryFile, Target
 from tests.machine.examples import Shape, config_of, program
 from tests.trace.threads.runs import run
 
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
-from headway.trace.threads._mending import WIDTH
-from headway.trace.threads.container import MachineShape, TraceFile, TraceFileWriter, digest_of
-from headway.trace.threads.reading import Trace, TracedProgram, functions_of
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
+from headway_trace.threads._mending import WIDTH
+from headway_trace.threads.container import MachineShape, TraceFile, TraceFileWriter, digest_of
+from headway_trace.threads.reading import Trace, TracedProgram, functions_of
 
 PATTERN = b"\0\0\0\0\0\x80\x42"
 _TAIL = 1 + 4 + 3 + WIDTH

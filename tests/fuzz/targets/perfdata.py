@@ -15,11 +15,11 @@ from tests.trace.perfdata import test_coresight, test_threads
 from tests.trace.perfdata.writing import Writer, record
 
 from headway.errors import HeadwayError
-from headway.trace.hosts import HostStream, open_host
-from headway.trace.perfdata import coresight
-from headway.trace.perfdata.recorded import Recorded
-from headway.trace.pt import library
-from headway.trace.records import Gap, Instruction
+from headway_trace.hosts import HostStream, open_host
+from headway_trace.perfdata import coresight
+from headway_trace.perfdata.recorded import Recorded
+from headway_trace.pt import library
+from headway_trace.records import Gap, Instruction
 
 _MOST = 20_000
 """Records of a stream that are looked at: a few bytes of trace can stand for any number of instructions."""

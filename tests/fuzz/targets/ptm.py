@@ -12,9 +12,9 @@ from tests.trace import ptm
 from tests.trace.encoding import ALIGNMENT
 from tests.trace.programs import BASE, Program, listing, program
 
-from headway.trace._program import InstructionTable
-from headway.trace.ptm import Setting
-from headway.trace.records import Gap, Instruction
+from headway_trace._program import InstructionTable
+from headway_trace.ptm import Setting
+from headway_trace.records import Gap, Instruction
 
 _COUNTED = struct.pack("<3I", 0x10001000, 0x411CF312, 0x34C01AC2)
 _STACK = struct.pack("<3I", 0x20000000, 0x411CF312, 0x34C01AC2)

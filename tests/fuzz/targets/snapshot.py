@@ -11,9 +11,9 @@ from tests.fuzz.mutation import mutated, mutated_text
 from tests.fuzz.target import replaced
 from tests.trace.snapshots import write
 
-from headway.trace import decode, snapshot
-from headway.trace.decode import Capture
-from headway.trace.snapshot import _Ini
+from headway_trace import decode, snapshot
+from headway_trace.decode import Capture
+from headway_trace.snapshot import _Ini
 
 
 class SnapshotTarget(FolderTarget):

@@ -13,7 +13,7 @@ from tests.machine.examples import EXAMPLES
 
 from headway.advice.threshold_files import load_thresholds
 from headway.linux.bpf.polling.checks import load as load_checks
-from headway.machine.config import Config
+from headway_machine.config import Config
 
 _CHECKS = b"""gap_us = 50
 [check.recvfrom]

@@ -1,7 +1,8 @@
 """The reference machine: a multi-threaded RISC-V processor, simulated to the cycle, with a progress unit in hardware.
 
 docs/machine.md specifies how the machine behaves. This package holds the simulator and what surrounds it: the
-configuration, program images, the host that programs call, and the ledger of a run.
+configuration, program images, the host that programs call, and the ledger of a run. `Machine` runs
+programs, and `Cache` is a part of its configuration.
 
 **How one cycle goes through the machine.** The processor is one extension. ``_processor.pyx`` has its main loop and the
 class that Python drives it by; each unit is a ``.pxd`` file of inline functions, so that the C compiler sees all of a
@@ -65,3 +66,15 @@ its counters, and to the cells of its thread and processor (``cells.pxd``), when
 ``copying.pxd``           copying a machine, and freeing it
 ========================= ==============================================================================================
 """
+
+from typing import TYPE_CHECKING
+
+from headway.lazy import lazily
+
+if TYPE_CHECKING:
+    from .config import Cache
+    from .machine import Machine
+else:
+    __getattr__ = lazily(__name__, {".config": "Cache", ".machine": "Machine"})
+
+__all__ = ["Cache", "Machine"]

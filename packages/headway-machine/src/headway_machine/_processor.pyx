@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from headway.riscv.encodings cimport Encodings, list_encodings
+from specification.riscv.encodings cimport Encodings, list_encodings
 
 from .architecture cimport *
 from .attempt cimport attempt
@@ -224,7 +224,7 @@ cdef class MachineProcessor:
         self.m = <Machine*>zeros(1, sizeof(Machine))
 
     def __init__(self, config):
-        """Build the machine of a `headway.machine.config.Config`. Raises MemoryError if there is not enough memory."""
+        """Build the machine of a `headway_machine.config.Config`. Raises MemoryError if there is not enough memory."""
         cdef Machine* m = self.m
         cdef Core* c
         cdef Hart* h
@@ -987,7 +987,7 @@ cdef class MachineProcessor:
         return self.m.rows.count
 
     def recorded(self) -> bytes:
-        """Return the rows since the last call, as an array of `headway.machine.recording.ROW`."""
+        """Return the rows since the last call, as an array of `headway_machine.recording.ROW`."""
         found = (<char*>self.m.rows.entries)[: self.m.rows.count * <int64_t>sizeof(Row)] if self.m.rows.count else b""
         self.m.rows.count = 0
         return found

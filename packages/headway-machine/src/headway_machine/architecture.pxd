@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from headway.riscv.operations cimport *
-from headway.trace.threads.protocol cimport *
+from specification.riscv.operations cimport *
+from specification.six_threads.protocol cimport *
 
 cdef enum:
     MAX_CORES = 16

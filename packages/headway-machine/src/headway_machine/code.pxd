@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from .architecture cimport *
-from headway.riscv.decode cimport decode_half, decode_word
+from specification.riscv.decode cimport decode_half, decode_word
 from .structures cimport STOP_NO_MEMORY, Core, Decoded, Hart, Machine
 from .trace cimport compare_code
 

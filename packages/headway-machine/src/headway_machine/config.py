@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from headway.errors import HeadwayError
 from headway.files import read_file
-from headway.trace.threads.container import COUNTED, NOT_COUNTED, SOURCES
 from headway.values import named
+from headway_trace.threads.container import COUNTED, NOT_COUNTED, SOURCES
 
 from .fields import Choice, ConfigError, Field, Number, NumberOrWord, Path, Size, Switch, Text, refuse, shown
 

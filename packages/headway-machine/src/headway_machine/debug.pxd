@@ -8,7 +8,7 @@ of its own.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
-from headway.riscv.decode cimport decode_half, decode_word
+from specification.riscv.decode cimport decode_half, decode_word
 
 from .architecture cimport *
 from .clocks cimport cycle_of

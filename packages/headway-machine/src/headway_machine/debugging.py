@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from headway.errors import HeadwayError
-from headway.trace.threads.container import digest_of
+from headway_trace.threads.container import digest_of
 
 from .device import Device, Devices
 from .fields import shown
@@ -75,7 +75,7 @@ class SavedSession:
 
 
 class DebugSession:
-    """A program on the machine, to be run step by step. `headway.machine.machine.Machine.debug` returns it.
+    """A program on the machine, to be run step by step. `headway_machine.machine.Machine.debug` returns it.
 
     >>> session = Machine(cores=1, threads=6).debug("examples/mutex.elf")
     >>> session.run_until("main").why

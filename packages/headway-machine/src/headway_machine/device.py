@@ -81,7 +81,7 @@ class Devices:
         """Add a device. Raises HeadwayError if its addresses or its line are taken, or are none."""
         where = f"a device of {size:#x} bytes at {address:#x}"
         if not isinstance(device, Device):
-            raise HeadwayError(f"{device!r} is no device: inherit from headway.machine.device.Device")
+            raise HeadwayError(f"{device!r} is no device: inherit from headway_machine.device.Device")
         if size <= 0 or size & 3 or address & 3 or not FIRST <= address <= address + size - 1 <= LAST:
             raise HeadwayError(f"{where}: give it whole words from {FIRST:#x} to {LAST:#x}")
         if any(address < start + length and start < address + size for start, length, _ in self._parts):

@@ -6,9 +6,9 @@ __all__ = ["COMMANDS"]
 
 COMMANDS = {
     "machine": (
-        "headway.commands.machine",
+        "headway_machine.commands.machine",
         "run a program on the reference machine, exact to the cycle; list its own programs",
     ),
-    "rtl": ("headway.commands.rtl", "the machine's progress unit as hardware, in Verilog"),
+    "rtl": ("headway_machine.commands.rtl", "the machine's progress unit as hardware, in Verilog"),
 }
 """By name: the module that has it as ``command``, and what it is, in a few words."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.riscv.program import ImageError, LoadSegment, NumberNames, ProgramImage
+from headway_trace.riscv.program import ImageError, LoadSegment, NumberNames, ProgramImage
 
 from .config import RAM, TCM, Config
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from headway.errors import HeadwayError
 from headway.extras import explained, need
-from headway.trace.etrace.parameters import encoder_parameters
-from headway.trace.threads.container import MachineShape, TraceFileWriter, digest_of
+from headway_trace.etrace.parameters import encoder_parameters
+from headway_trace.threads.container import MachineShape, TraceFileWriter, digest_of
 
 from .config import Config
 from .console import Console

@@ -51,7 +51,7 @@ class Deed:
 
     at: Place
     what: str
-    """The name of a method of `headway.machine.debugging.DebugSession`: one of set_register, write, hold, release."""
+    """The name of a method of `headway_machine.debugging.DebugSession`: one of set_register, write, hold, release."""
     hart: int
     """The hart, or for "write" the address."""
     register: str = ""
@@ -73,7 +73,7 @@ class Moment:
     """What the program read from its input, read by read."""
     at: Place
     digest: str
-    """Of everything, as `headway.machine.run.Result.digest`."""
+    """Of everything, as `headway_machine.run.Result.digest`."""
 
 
 def write_moment(path: str | os.PathLike[str], moment: Moment) -> None:

@@ -25,7 +25,7 @@ _FIRST_WINDOW = 2_000
 
 
 class Observer:
-    """Looks at a run from time to time. Give it to `headway.machine.machine.Machine.run`, and ask it afterwards.
+    """Looks at a run from time to time. Give it to `headway_machine.machine.Machine.run`, and ask it afterwards.
 
     ``first`` is the tick at which the window begins. Without it a window is taken at 2,000 ticks and whenever the run
     has become twice as long, and the last one is kept in which an instruction was issued. It is of the core of which

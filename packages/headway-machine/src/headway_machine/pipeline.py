@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError
-from headway.trace.threads.reading import STATES
+from headway_trace.threads.reading import STATES
 
 from .debugging import DebugSession
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from headway.errors import HeadwayError
 from headway.model import Ledger
-from headway.trace.threads.container import TraceFileWriter
+from headway_trace.threads.container import TraceFileWriter
 
 from .config import RAM, Config
 from .console import MAX_KEPT, Console
@@ -101,7 +101,7 @@ class SavedRun:
 
 
 class Observing(Protocol):
-    """What looks at a run while it goes on, between two instructions: `headway.machine.observer.Observer`."""
+    """What looks at a run while it goes on, between two instructions: `headway_machine.observer.Observer`."""
 
     @property
     def next(self) -> int:

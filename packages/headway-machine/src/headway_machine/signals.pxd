@@ -10,7 +10,7 @@ from libc.stdlib cimport realloc
 
 from .structures cimport STOP_NO_MEMORY, Hart, Machine, Signal
 
-cdef enum:  # Kind; headway.rtl.cosimulation repeats them in driver.cc
+cdef enum:  # Kind; headway_machine.rtl.cosimulation repeats them in driver.cc
     # ``value`` cycles in which nothing is executed, for the reason ``more``.
     GAP = 0
     # ``value``: instructions retired; ``more``: state.

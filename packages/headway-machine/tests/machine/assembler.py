@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.machine.config import TCM, Config
-from headway.machine.image import NumberNames
-from headway.machine.ledger import ledger_of
-from headway.machine.states import name_states
 from headway.model import Ledger
+from headway_machine.config import TCM, Config
+from headway_machine.image import NumberNames
+from headway_machine.ledger import ledger_of
+from headway_machine.states import name_states
 
 RAM = 0x8000_0000
 ZERO, RA, SP, GP, TP, T0, T1, T2, S0, S1, A0, A1, A2, A3, A4, A5, A6, A7 = range(18)
@@ -374,7 +374,7 @@ class Bench:
     """
 
     def __init__(self, *program: Item, at: int = TCM, start: bool = True, **values: Any) -> None:
-        from headway.machine._processor import MachineProcessor
+        from headway_machine._processor import MachineProcessor
 
         self.config = Config.of(**{"threads": 1, "memory": SMALL, **values})
         self.processor = MachineProcessor(self.config)
@@ -419,7 +419,7 @@ class Bench:
 
 
 def _small() -> Any:
-    from headway.machine.config import MemoryConfig
+    from headway_machine.config import MemoryConfig
 
     return MemoryConfig(ram="256KiB", tcm="16KiB")
 

@@ -11,13 +11,13 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from tests.effort import FEW
 
-from headway.machine.config import Config
-from headway.machine.machine import Machine
-from headway.machine.programs import programs
-from headway.machine.run import Result
+from headway_machine.config import Config
+from headway_machine.machine import Machine
+from headway_machine.programs import programs
+from headway_machine.run import Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GUEST = Path(__file__).parents[2] / "src/headway/machine/guest"
+GUEST = Path(__file__).parents[2] / "src/headway_machine/guest"
 _SHAPES = ((1, 1, "strict"), (1, 6, "strict"), (1, 6, "skip"), (2, 6, "strict"), (2, 6, "skip"))
 SHAPES = _SHAPES[::4] if FEW else _SHAPES
 """Cores, threads of each, issue."""

@@ -10,8 +10,8 @@ import struct
 import sys
 from typing import Any
 
-from headway.machine.config import BlockDevice, MemoryConfig
 from headway.model import violations
+from headway_machine.config import BlockDevice, MemoryConfig
 
 from .assembler import MRET, RAM, Bench, Item, Label, add, csrr, csrw, csrwi, j, la, li2, slli, srli
 from .streams import ALL, ANY, DATA, bench, machine

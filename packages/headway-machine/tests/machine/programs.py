@@ -31,9 +31,9 @@ from tests.machine.elves import (
     sw,
 )
 
-from headway import Machine
-from headway.machine.run import Result
 from headway.model import violations
+from headway_machine import Machine
+from headway_machine.run import Result
 
 DATA = RAM + 0x1000
 TOHOST, FROMHOST = DATA, DATA + 8

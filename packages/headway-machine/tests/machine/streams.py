@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headway.machine.config import (
+from headway_machine.config import (
     L2,
     Bus,
     Cache,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.machine._processor import HTIF, SEMIHOST, STANDSTILL
-from headway.machine.config import Smi
+from headway_machine._processor import HTIF, SEMIHOST, STANDSTILL
+from headway_machine.config import Smi
 
 from .assembler import (
     A0,

@@ -14,9 +14,9 @@ from tests.effort import FEW
 from tests.machine.examples import SHAPES, Shape, config_of, program
 from tests.machine.streams import ALL, ANY, PLAIN, Kind, arithmetic, bench, jump, memory
 
-from headway.machine._processor import STANDSTILL, MachineProcessor
-from headway.machine.config import RAM, Config, TraceUnitConfig
-from headway.machine.image import MachineImage
+from headway_machine._processor import STANDSTILL, MachineProcessor
+from headway_machine.config import RAM, Config, TraceUnitConfig
+from headway_machine.image import MachineImage
 
 PROGRAMS = ("integer", "mix", "pointer-chase", "spin-lock", "malloc-heavy", "interrupt-storm")
 SEEDS = range(12 if FEW else 60)

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.machine.sentences import given_or_sentence
 
-from headway import Cache, Machine
 from headway.errors import HeadwayError
-from headway.machine.config import (
+from headway_machine import Cache, Machine
+from headway_machine.config import (
     ANY,
     L2,
     STATUS_REGISTERS,
@@ -26,7 +26,7 @@ from headway.machine.config import (
     StatusRegister,
     Uart,
 )
-from headway.machine.fields import Choice, ConfigError, Number, Size, Switch, Text
+from headway_machine.fields import Choice, ConfigError, Number, Size, Switch, Text
 
 text = st.text(st.characters(codec="utf-8"), max_size=30)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.machine._processor import csrs
-from headway.machine.config import MemoryConfig
+from headway_machine._processor import csrs
+from headway_machine.config import MemoryConfig
 
 from .assembler import A0, HALT, MRET, S1, T0, T1, ZERO, Bench, Item, Label, addi, csrr, csrw, la, li2, sw
 

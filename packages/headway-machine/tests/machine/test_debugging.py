@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
-from headway import Machine
 from headway.errors import HeadwayError
-from headway.machine.debugging import DebugSession, Stop
-from headway.machine.device import Device
-from headway.machine.run import Result
+from headway_machine import Machine
+from headway_machine.debugging import DebugSession, Stop
+from headway_machine.device import Device
+from headway_machine.run import Result
 
 from .elves import A0, A1, RAM, ZERO, addi, csrw, jump, li, lw, sw
 from .examples import MAX_CYCLES, Shape, config_of, program

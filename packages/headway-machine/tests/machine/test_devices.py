@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import BlockDevice, ExternalInterrupt, Script, Timer, Tlb, Uart
+from headway_machine.config import BlockDevice, ExternalInterrupt, Script, Timer, Tlb, Uart
 
 from .assembler import (
     A0,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.machine.config import L2, TCM, Bus, Cache, Division, MemoryConfig, Tlb
+from headway_machine.config import L2, TCM, Bus, Cache, Division, MemoryConfig, Tlb
 
 from .assembler import (
     A0,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.running import headway_bytes
 
-from headway import Machine
+from headway_machine import Machine
 
 pytestmark = pytest.mark.end_to_end
 
@@ -68,7 +68,7 @@ def test_the_device_of_the_debugging_page_counts(monkeypatch: pytest.MonkeyPatch
 
 def test_the_python_of_the_commands_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    (block,) = (block for block in blocks("docs/commands.md", "python") if "headway.Machine" in block)
+    (block,) = (block for block in blocks("docs/commands.md", "python") if "headway_machine.Machine" in block)
     scope: dict[str, object] = {}
     exec("import headway\n" + block, scope)
     assert scope["result"].exit_status == 0  # type: ignore[attr-defined]

@@ -9,10 +9,10 @@ from tests.effort import FEW
 from tests.machine import jobs
 from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape, config_of, names, program, run
 
-from headway.machine.config import L2, Bus, Cache, Config, MemoryConfig, Tlb
-from headway.machine.machine import Machine
-from headway.machine.run import Result
 from headway.model import Kind, violations
+from headway_machine.config import L2, Bus, Cache, Config, MemoryConfig, Tlb
+from headway_machine.machine import Machine
+from headway_machine.run import Result
 
 JOBS = ("matmul", "pointer-chase", "integer", "sort", "crc32")
 ALL = (1 << len(JOBS)) - 1

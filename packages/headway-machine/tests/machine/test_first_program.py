@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headway.errors import HeadwayError
-from headway.machine import building
-from headway.machine.building import Base, base_of, build, find_compiler, new_program
-from headway.machine.machine import Machine
+from headway_machine import building
+from headway_machine.building import Base, base_of, build, find_compiler, new_program
+from headway_machine.machine import Machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "first-machine-program.md"
 REST = "…"

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
-from headway import Machine
-from headway.cli.gdb import serve_debugger
 from headway.errors import HeadwayError
-from headway.machine.debugging import DebugSession
-from headway.machine.gdb.packets import Connection, ConnectionBrokenError, binary
-from headway.machine.gdb.server import GdbServer, listen
 from headway.model import Cell
+from headway_machine import Machine
+from headway_machine.commands.gdb import serve_debugger
+from headway_machine.debugging import DebugSession
+from headway_machine.gdb.packets import Connection, ConnectionBrokenError, binary
+from headway_machine.gdb.server import GdbServer, listen
 
 from .elves import A0, RAM, addi, jump, li
 from .examples import EXAMPLES, Shape, config_of, program
@@ -251,7 +251,7 @@ def test_a_debugger_that_is_gone_leaves_the_machine_standing_for_the_next(monkey
     session = Machine(cores=1, threads=1).debug(made(jump(0)))
     server = listen(0)
     port = server.getsockname()[1]
-    monkeypatch.setattr("headway.cli.gdb.listen", lambda port: server)
+    monkeypatch.setattr("headway_machine.commands.gdb.listen", lambda port: server)
     asked = threading.Event()
     ended: list[str] = []
     serving = threading.Thread(target=lambda: ended.append(serve_debugger(session, port, "prog.elf", asked.is_set)))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.machine.console import Console
-from headway.machine.host import TICKS_PER_SECOND, Host
+from headway_machine.console import Console
+from headway_machine.host import TICKS_PER_SECOND, Host
 
 BASE, SIZE = 0x8000_0000, 4096
 OPEN, CLOSE, WRITEC, WRITE0, WRITE, READ, READC, ISERROR, ISTTY = 1, 2, 3, 4, 5, 6, 7, 8, 9

@@ -12,9 +12,9 @@ from tests.machine.elves import FUNCTION, NO_TYPE, OBJECT, RAM, Elf
 from tests.machine.sentences import given_or_sentence
 
 from headway.errors import HeadwayError
-from headway.machine.config import Config, MemoryConfig
-from headway.machine.image import MachineImage
-from headway.riscv import program as riscv_program
+from headway_machine.config import Config, MemoryConfig
+from headway_machine.image import MachineImage
+from headway_trace.riscv import program as riscv_program
 
 CONFIG = Config(memory=MemoryConfig(ram="64KiB", tcm="1KiB"))
 SYMBOLS = {

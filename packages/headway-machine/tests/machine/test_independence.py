@@ -5,8 +5,8 @@ from collections import defaultdict
 import pytest
 from tests.machine.examples import SHAPES, Shape, config_of, program
 
-from headway.machine.machine import Machine
 from headway.model import violations
+from headway_machine.machine import Machine
 
 JOBS = ("matmul", "pointer-chase", "integer", "sort", "crc32")
 ALONE = (1, 2, 4, 8, 16)

@@ -9,9 +9,9 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.machine._processor import STANDSTILL
-from headway.machine.config import Smi
 from headway.model import every_loss, violations
+from headway_machine._processor import STANDSTILL
+from headway_machine.config import Smi
 
 from .assembler import Bench, State
 from .streams import ANY, COUNTED, PLAIN, bench

@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.machine.config import STATUS_REGISTERS, Range
-from headway.machine.image import NumberNames
-from headway.machine.ledger import EVENTS, RawCell, RawThread, ledger_of
-from headway.machine.states import name_states, polled_registers
 from headway.model import Behind, Cause, violations
+from headway_machine.config import STATUS_REGISTERS, Range
+from headway_machine.image import NumberNames
+from headway_machine.ledger import EVENTS, RawCell, RawThread, ledger_of
+from headway_machine.states import name_states, polled_registers
 
 UNTIL = 10_000
 NAMES = name_states(NumberNames(tags={1: "copy"}), [Range("copy", end=4, kind="noneffective")])

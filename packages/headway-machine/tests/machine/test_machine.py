@@ -28,10 +28,11 @@ from tests.machine.programs import (
 )
 from tests.machine.sentences import given_or_sentence
 
-from headway import Cache, Machine
 from headway.errors import HeadwayError
-from headway.machine import run as run_module
-from headway.machine.config import (
+from headway.model import Kind
+from headway_machine import Cache, Machine
+from headway_machine import run as run_module
+from headway_machine.config import (
     L2,
     BlockDevice,
     Config,
@@ -44,8 +45,7 @@ from headway.machine.config import (
     Tlb,
     Uart,
 )
-from headway.machine.image import MachineImage
-from headway.model import Kind
+from headway_machine.image import MachineImage
 
 SMALL = MemoryConfig(ram="64KiB")
 configs = st.builds(

@@ -10,8 +10,8 @@ from tests.machine.elves import A0, A1, OBJECT, RAM, T0, T1, WFI, ZERO, addi, cs
 from tests.machine.programs import BLOCKS, DATA, TOHOST, UART, leave, program, run, semihost
 
 from headway.errors import HeadwayError
-from headway.machine import run as run_module
-from headway.machine.config import Smi, Uart
+from headway_machine import run as run_module
+from headway_machine.config import Smi, Uart
 
 TCM = 0x0800_0000
 PBCTL, PBBASE, PBSIZE, PBHEAD, PBPERIOD, HWAUTH = 0x7C8, 0x7C9, 0x7CA, 0x7CB, 0x7CC, 0x801

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
-from headway import Machine
-from headway.commands.machine import command
-from headway.machine.image import NumberNames
-from headway.machine.ledger import RawCell, RawThread
-from headway.machine.observer import WINDOW, Observer
-from headway.machine.pipeline import window_of
-from headway.machine.series import KINDS, MOST_STEPS, POWER, Series, _differences
-from headway.machine.states import name_states
+from headway_machine import Machine
+from headway_machine.commands.machine import command
+from headway_machine.image import NumberNames
+from headway_machine.ledger import RawCell, RawThread
+from headway_machine.observer import WINDOW, Observer
+from headway_machine.pipeline import window_of
+from headway_machine.series import KINDS, MOST_STEPS, POWER, Series, _differences
+from headway_machine.states import name_states
 
 from .examples import Shape, config_of, names, program
 

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
-from headway import Machine
-from headway.commands.machine import command
 from headway.errors import HeadwayError
-from headway.machine.pipeline import ROTATION, window_of
 from headway.views.pipeline import pipeline_lines
+from headway_machine import Machine
+from headway_machine.commands.machine import command
+from headway_machine.pipeline import ROTATION, window_of
 
 from .examples import Shape, config_of, program
 from .programs import leave, loop

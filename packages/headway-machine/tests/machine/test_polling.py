@@ -9,8 +9,8 @@ from benchmarks.polling_machine import BRANCHES, CPU_TIME, CYCLES, FIXED, INSTRU
 from tests.machine.examples import EXAMPLES, MAX_CYCLES, SHAPES, Shape
 
 from headway.buffers.policies.cpu_time import CpuTime
-from headway.machine.config import Config
-from headway.machine.machine import Machine
+from headway_machine.config import Config
+from headway_machine.machine import Machine
 
 CAPACITY = 512
 """As the program has it, if it is not told otherwise."""

@@ -18,13 +18,13 @@ from tests.machine.programs import program as assembled
 from tests.machine.programs import run as run_elf
 from tests.machine.test_command import headway
 
-from headway.machine.config import PowerConfig, Smi
-from headway.machine.host import TICKS_PER_SECOND as SECOND
-from headway.machine.machine import Machine
-from headway.machine.run import Result
-from headway.machine.utilisation import NS, sample_of
 from headway.model import Quality, Sample, Utilisation
 from headway.views.utilisation_json import cpu_schema
+from headway_machine.config import PowerConfig, Smi
+from headway_machine.host import TICKS_PER_SECOND as SECOND
+from headway_machine.machine import Machine
+from headway_machine.run import Result
+from headway_machine.utilisation import NS, sample_of
 
 PWCLOCK, PWDUTY = 0x7D1, 0x7D2
 

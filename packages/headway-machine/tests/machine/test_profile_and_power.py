@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import PowerConfig, ProfileConfig, Smi
 from headway.model import violations
+from headway_machine.config import PowerConfig, ProfileConfig, Smi
 
 from .assembler import (
     A0,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.machine.examples import names, run
 
 from headway.errors import HeadwayError
-from headway.machine.programs import program_of, programs
+from headway_machine.programs import program_of, programs
 
 pytestmark = pytest.mark.unit
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.machine.config import ANY, Pipeline, ProgressUnitConfig, Range, Script, StatusRegister, Tlb, Uart
 from headway.model import violations
+from headway_machine.config import ANY, Pipeline, ProgressUnitConfig, Range, Script, StatusRegister, Tlb, Uart
 
 from .assembler import (
     A0,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 
-from headway.machine.config import Smi
+from headway_machine.config import Smi
 
 TRIED = SHAPES[:3:2] if FEW else SHAPES
 """In any case one hart alone, and harts that share a core."""

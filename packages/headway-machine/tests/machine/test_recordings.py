@@ -15,9 +15,9 @@ from tests import running
 from tests.machine.examples import MAX_CYCLES, config_of, program
 
 import headway
-from headway.machine.machine import Machine
-from headway.machine.run import Result
 from headway.model import Kind, kind_of
+from headway_machine.machine import Machine
+from headway_machine.run import Result
 
 pytestmark = pytest.mark.end_to_end
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headway.machine.machine import Machine
 from headway.model import violations
+from headway_machine.machine import Machine
 
 FOLDER = os.environ.get("HEADWAY_RISCV_TESTS")
 SUITES = {"rv32ui": 42, "rv32um": 8, "rv32ua": 10, "rv32uc": 1, "rv32mi": 16}

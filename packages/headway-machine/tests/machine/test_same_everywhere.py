@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.machine.examples import SHAPES, Shape, config_of, program, run
 
-from headway.machine.config import L2, Cache, Config
-from headway.machine.machine import Machine
+from headway_machine.config import L2, Cache, Config
+from headway_machine.machine import Machine
 
 KEPT = Path(__file__).with_name("digests.json")
 PROGRAMS = (

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from headway.machine.config import Range, StatusRegister
-from headway.machine.image import NumberNames
-from headway.machine.states import name_states, poll_states, polled_registers
 from headway.model import Kind, kind_of
+from headway_machine.config import Range, StatusRegister
+from headway_machine.image import NumberNames
+from headway_machine.states import name_states, poll_states, polled_registers
 
 NAMES = NumberNames(
     calls={7: "sleep"}, tags={0: "malloc", 3: "parse"}, polls={1: "ring"}, waits={9: "printer", 2: "lock"}

@@ -10,8 +10,8 @@ from tests.machine.elves import ECALL, RAM, T0, T1, T2, WFI, csrw, jump, li, lw,
 from tests.machine.programs import BLOCKS, DATA, UART, check, loop, program, trap_handler_first
 from tests.machine.sentences import given_or_sentence
 
-from headway import Cache, Machine
-from headway.machine.config import L2, Config, ExternalInterrupt, MemoryConfig, Smi, Tlb
+from headway_machine import Cache, Machine
+from headway_machine.config import L2, Config, ExternalInterrupt, MemoryConfig, Smi, Tlb
 
 CSRS = (
     *(0x7C0, 0x7C1, 0x7C2, 0x7C3, 0x7C4, 0x7C5, 0x7C6, 0x7C8, 0x7C9, 0x7CA, 0x7CB, 0x7CC, 0x7D0, 0x7D1, 0x7D2),

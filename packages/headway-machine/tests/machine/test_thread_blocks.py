@@ -7,14 +7,14 @@ import struct
 import pytest
 from tests.machine.examples import MAX_CYCLES, Shape, config_of, program
 
-from headway.machine import _processor
-from headway.machine.config import RAM
-from headway.machine.console import Console
-from headway.machine.host import Host
-from headway.machine.image import MachineImage
-from headway.machine.ledger import ledger_of
-from headway.machine.states import name_states
 from headway.model import Ledger, Thread
+from headway_machine import _processor
+from headway_machine.config import RAM
+from headway_machine.console import Console
+from headway_machine.host import Host
+from headway_machine.image import MachineImage
+from headway_machine.ledger import ledger_of
+from headway_machine.states import name_states
 
 EPC, MPCI, MPCX, KPC, IOPC, RPC, SPC, OPC = range(8)
 SHAPES: tuple[Shape, ...] = ((1, 1, "strict"), (1, 6, "strict"), (1, 3, "skip"), (2, 2, "skip"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.machine.config import L2, Bus, Cache, MemoryConfig, Pipeline, ProfileConfig, ProgressUnitConfig, Tlb
+from headway_machine.config import L2, Bus, Cache, MemoryConfig, Pipeline, ProfileConfig, ProgressUnitConfig, Tlb
 
 from .assembler import (
     A0,

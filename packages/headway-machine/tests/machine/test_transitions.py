@@ -21,14 +21,14 @@ from tests.machine.streams import bench
 from tests.machine.test_laws import SEEDS, STOPS, digest
 
 import headway
-from headway.machine.image import NumberNames
-from headway.machine.ledger import RawCell
-from headway.machine.machine import Machine
-from headway.machine.recording import ROW, RunRecorder, describe
-from headway.machine.states import name_states
 from headway.model import Ledger, Processor, Thread, violations
 from headway.recording.durations import with_durations
 from headway.recording.writer import RecordingWriter
+from headway_machine.image import NumberNames
+from headway_machine.ledger import RawCell
+from headway_machine.machine import Machine
+from headway_machine.recording import ROW, RunRecorder, describe
+from headway_machine.states import name_states
 
 pytestmark = pytest.mark.unit
 

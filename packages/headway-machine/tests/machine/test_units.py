@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import headway.machine
+import headway_machine
 
 pytestmark = pytest.mark.unit
 
-SOURCE = Path(__file__).parents[2] / "src" / "headway" / "machine"
+SOURCE = Path(__file__).parents[2] / "src" / "headway_machine"
 WHOLE = {"burst_alone", "compute"}
 """The loop of usual turns and its choice between operations may be longer: in parts they were a fifth slower."""
-LISTED = re.findall(r"^``(\w+)\.pxd``", headway.machine.__doc__ or "", re.MULTILINE)
+LISTED = re.findall(r"^``(\w+)\.pxd``", headway_machine.__doc__ or "", re.MULTILINE)
 
 
 def test_the_list_has_every_unit_and_meson_builds_it() -> None:
@@ -31,7 +31,7 @@ def test_a_unit_uses_only_those_before_it(unit: str) -> None:
 
 
 def test_what_the_way_of_a_cycle_names_is_there() -> None:
-    named = re.findall(r"``(\w+\.p[xy][dx])``,\s+``(\w+)``", headway.machine.__doc__ or "")
+    named = re.findall(r"``(\w+\.p[xy][dx])``,\s+``(\w+)``", headway_machine.__doc__ or "")
     assert named
     for file, function in named:
         assert re.search(rf"\b{function}\(", (SOURCE / file).read_text(encoding="utf-8")), (file, function)

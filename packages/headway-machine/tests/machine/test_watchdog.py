@@ -12,11 +12,11 @@ from tests.machine.examples import program
 from tests.machine.programs import program as assembled
 from tests.machine.test_command import headway
 
-from headway.machine.image import NumberNames
-from headway.machine.ledger import RawCell
-from headway.machine.machine import Machine
-from headway.machine.states import name_states
-from headway.machine.watchdog import PATIENCE, Still, Watchdog, describe_still
+from headway_machine.image import NumberNames
+from headway_machine.ledger import RawCell
+from headway_machine.machine import Machine
+from headway_machine.states import name_states
+from headway_machine.watchdog import PATIENCE, Still, Watchdog, describe_still
 
 CSRW_MTVEC, CSRW_MIE, CSRSI_MIE = csrw(0x305, T0), csrw(0x304, T0), 0x3004_6073
 STUCK = assembled(

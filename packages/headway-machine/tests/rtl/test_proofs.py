@@ -13,8 +13,8 @@ pytest.importorskip("z3", reason="the extra rtl is not installed")
 
 from tests.rtl.whole import WHOLE
 
-from headway.rtl import thread
-from headway.rtl.proofs import PROPERTIES, prove
+from headway_machine.rtl import thread
+from headway_machine.rtl.proofs import PROPERTIES, prove
 
 pytestmark = [pytest.mark.timeout(3600 if WHOLE else 600), pytest.mark.exhaustive]
 
@@ -35,13 +35,13 @@ PARTS = {"enables": "CounterEnables", "counters": "CounterBank", "interrupt_latc
 
 def mutant(module: str, old: str, new: str) -> ModuleType:
     """A module of the unit with a defect."""
-    original = importlib.import_module(f"headway.rtl.{module}")
+    original = importlib.import_module(f"headway_machine.rtl.{module}")
     assert original.__file__ is not None
     with open(original.__file__, encoding="utf-8") as file:
         source = file.read()
     assert source.count(old) == 1, f"{module} has {old!r} {source.count(old)} times"
     changed = ModuleType(original.__name__)
-    changed.__package__ = "headway.rtl"
+    changed.__package__ = "headway_machine.rtl"
     exec(compile(source.replace(old, new), original.__file__, "exec"), changed.__dict__)
     return changed
 

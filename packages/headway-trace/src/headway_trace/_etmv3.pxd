@@ -1,7 +1,7 @@
 # The C interface of ETMv3's packets for the layers above.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport Packet, StreamParser
+from headway_trace._packets cimport Packet, StreamParser
 
 cdef struct Atom:
     uint8_t executed

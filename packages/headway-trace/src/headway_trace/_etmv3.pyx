@@ -10,7 +10,7 @@ knows the program, decides what to make of them.
 Source: ARM IHI 0014Q, "Embedded Trace Macrocell architecture specification", chapter 7.
 """
 
-from headway.trace._packets cimport (
+from headway_trace._packets cimport (
     ARM, ATOMS, BASED, BRANCH, CANCEL, COUNT, CYCLES, DATA, ENTRY, EXCEPTION, FULL,
     JAZELLE, PROGRESS, SWITCH, SYNC, THUMB, THUMBEE, TIMESTAMP, Packet, Packets, StreamParser,
     length7, little,

@@ -1,7 +1,7 @@
 # The C interface of the packets of ETMv4 and ETE for the layers above.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport Packet, StreamParser
+from headway_trace._packets cimport Packet, StreamParser
 
 cdef enum Information:  # bits of a packet's header, in a packet with a context
     LEVEL = 3              # exception level

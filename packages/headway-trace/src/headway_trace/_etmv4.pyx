@@ -8,7 +8,7 @@ Sizes of exception packets of ETE and offsets of commits are as OpenCSD reads th
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport (
+from headway_trace._packets cimport (
     ADDRESS, ATOMS, BASED, CANCELLED, COMMIT, CONDITIONAL, CONTEXT, COUNT, CYCLES, DATA, EVENT, FULL, IGNORE, INFO,
     INSTRUMENTATION, MARKER, ON, QUOTA, RAISED, RETURN, SOURCE, TIMESTAMP, TRANSACTION, Packet, StreamParser, length7,
     little,

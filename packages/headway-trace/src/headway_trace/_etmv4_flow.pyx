@@ -12,15 +12,15 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from headway.trace._etmv4 cimport HAS_THREAD, MISPREDICT, WIDE, WITH_CONTEXT
-from headway.trace._packets cimport (
+from headway_trace._etmv4 cimport HAS_THREAD, MISPREDICT, WIDE, WITH_CONTEXT
+from headway_trace._packets cimport (
     A64, ADDRESS, ALIGNMENT, ARM, ATOMS, BASED, CANCELLED, COMMIT, CONTEXT, COUNT, CYCLES, DISCARD, FULL, INCOMPLETE,
     INFO, LOST, NOISE, ON, QUOTA, RAISED, SOURCE, THUMB, TIMESTAMP, TRANSACTION, Packet,
 )
-from headway.trace._program cimport AWAITING, HERE, ISB, NOWHERE, TSTART, WAIT, InstructionTable
-from headway.trace._records cimport COUNTED, DAMAGE, IMAGE, OFF, OVERFLOW, TRUNCATED
-from headway.trace._waypoint_regain cimport ADDRESSED, ANYTHING, REACHED
-from headway.trace._waypoints cimport Walk, WaypointFlow
+from headway_trace._program cimport AWAITING, HERE, ISB, NOWHERE, TSTART, WAIT, InstructionTable
+from headway_trace._records cimport COUNTED, DAMAGE, IMAGE, OFF, OVERFLOW, TRUNCATED
+from headway_trace._waypoint_regain cimport ADDRESSED, ANYTHING, REACHED
+from headway_trace._waypoints cimport Walk, WaypointFlow
 
 DEF MOST = 1 << 16     # elements that are kept, beside those that may be speculative
 

@@ -21,20 +21,20 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove
 
-from headway.trace._etmv3 cimport Atom, atoms_of
-from headway.trace._packets cimport (
+from headway_trace._etmv3 cimport Atom, atoms_of
+from headway_trace._packets cimport (
     ALIGNMENT, ATOMS, BASED, BRANCH, CANCEL, CONTEXT, EXCEPTION, FULL, INCOMPLETE, JAZELLE, NOISE, PROGRESS, SWITCH,
     SYNC, THUMB, THUMBEE, TIMESTAMP, Packet, Packets,
 )
-from headway.trace._program cimport (
+from headway_trace._program cimport (
     ABSENT, AWAITING, DIRECT, FOREIGN_ISA, HERE, IT, MISSING, NOWHERE, Code, Place, InstructionTable, Seen,
     code_at, step,
 )
-from headway.trace._records cimport (
+from headway_trace._records cimport (
     CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
     RecordWriter, Row, add_row,
 )
-from headway.trace._regain cimport Item, Regain, Stretch
+from headway_trace._regain cimport Item, Regain, Stretch
 
 DEF MAX_ATOMS = 4096   # atoms of a span that is followed as a whole
 DEF BACK = 4096        # rows after which an instruction can no longer be cancelled

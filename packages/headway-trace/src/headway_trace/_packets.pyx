@@ -10,7 +10,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
-from headway.trace.packets import Packet as PyPacket
+from headway_trace.packets import Packet as PyPacket
 
 
 cdef class Packets:

@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport A64, THUMB
+from headway_trace._packets cimport A64, THUMB
 
 cdef enum Branching:
     ABSENT = 0

@@ -1,7 +1,7 @@
 # The C interface of PTM's packets for the layers above.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport Packet, StreamParser
+from headway_trace._packets cimport Packet, StreamParser
 
 cdef class Parser(StreamParser):
     cdef bint cycle_accurate, gray

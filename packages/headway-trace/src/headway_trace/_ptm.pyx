@@ -8,7 +8,7 @@ the direction of atoms within a header are as OpenCSD reads them.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport (
+from headway_trace._packets cimport (
     ARM, ATOMS, BASED, BRANCH, COUNT, EXCEPTION, FULL, JAZELLE, SWITCH, SYNC, THUMB, THUMBEE,
     TIMESTAMP, WAYPOINT, Packet, StreamParser, little,
 )

@@ -7,13 +7,13 @@ tells the last of them.
 Source: ARM IHI 0035B, chapters 2 and 4.
 """
 
-from headway.trace._packets cimport (
+from headway_trace._packets cimport (
     ALIGNMENT, ATOMS, BASED, BRANCH, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, SYNC, TIMESTAMP, WAYPOINT, Packet,
 )
-from headway.trace._program cimport AWAITING, DMB, DSB, HERE, ISB, InstructionTable
-from headway.trace._records cimport DAMAGE, OVERFLOW, TRUNCATED
-from headway.trace._waypoint_regain cimport ADDRESSED, ANYTHING, BRANCHED
-from headway.trace._waypoints cimport Walk, WaypointFlow
+from headway_trace._program cimport AWAITING, DMB, DSB, HERE, ISB, InstructionTable
+from headway_trace._records cimport DAMAGE, OVERFLOW, TRUNCATED
+from headway_trace._waypoint_regain cimport ADDRESSED, ANYTHING, BRANCHED
+from headway_trace._waypoints cimport Walk, WaypointFlow
 
 
 cdef class PtmFlow(WaypointFlow):

@@ -1,7 +1,7 @@
 # The C interface of records: what the flow of any protocol writes.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport A64, THUMB
+from headway_trace._packets cimport A64, THUMB
 
 cdef enum Reason:      # records.Why
     UNSYNCHRONISED = 0

@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
-from headway.trace._text cimport put_address, put_bytes, put_decimal
-from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
+from headway_trace._text cimport put_address, put_bytes, put_decimal
+from headway_trace.records import Exception_, Gap, Instruction, Timestamp, Why
 
 DEF LINE = 160         # the most bytes of a line of CSV, without the words that it has
 DEF NAMED = 1 << 16    # addresses whose names are kept

@@ -2,8 +2,8 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport Packet
-from headway.trace._program cimport Place, Seen
+from headway_trace._packets cimport Packet
+from headway_trace._program cimport Place, Seen
 
 cdef struct Item:
     uint64_t index

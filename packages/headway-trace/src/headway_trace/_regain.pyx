@@ -17,9 +17,9 @@ cimport cython
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 
-from headway.trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB
-from headway.trace._records cimport INSTRUCTION
-from headway.trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code, code_at, step
+from headway_trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB
+from headway_trace._records cimport INSTRUCTION
+from headway_trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code, code_at, step
 
 DEF EARNS = 4          # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the largest credit

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from headway.trace._records cimport GAP, INSTRUCTION, OFF, Records, Row
+from headway_trace._records cimport GAP, INSTRUCTION, OFF, Records, Row
 
 __all__ = ["Selection", "note_threads"]
 

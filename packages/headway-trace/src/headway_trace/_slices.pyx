@@ -5,9 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from headway.errors import HeadwayError
-from headway.trace._edges cimport SliceEdges
-from headway.trace._records cimport GAP, INSTRUCTION, Records, Row
-from headway.trace.records import Why
+from headway_trace._edges cimport SliceEdges
+from headway_trace._records cimport GAP, INSTRUCTION, Records, Row
+from headway_trace.records import Why
 
 __all__ = ["CaptureSlices", "RunSlices"]
 

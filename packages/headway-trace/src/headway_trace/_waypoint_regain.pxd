@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._program cimport InstructionTable, Place
+from headway_trace._program cimport InstructionTable, Place
 
 cdef enum Happening:       # what events are
     ATOM = 0

@@ -15,8 +15,8 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy
 
-from headway.trace._packets cimport A64, THUMB
-from headway.trace._program cimport (
+from headway_trace._packets cimport A64, THUMB
+from headway_trace._program cimport (
     ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code, InstructionTable, Place, code_at,
 )
 

@@ -2,10 +2,10 @@
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport Packet, Packets
-from headway.trace._program cimport Code, InstructionTable, Place
-from headway.trace._records cimport Lacuna, Records, RecordWriter
-from headway.trace._waypoint_regain cimport WaypointRegain
+from headway_trace._packets cimport Packet, Packets
+from headway_trace._program cimport Code, InstructionTable, Place
+from headway_trace._records cimport Lacuna, Records, RecordWriter
+from headway_trace._waypoint_regain cimport WaypointRegain
 
 cdef struct Return:        # an entry of the return stack
     uint64_t address

@@ -28,16 +28,16 @@ and 0 cycles.
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from headway.trace._packets cimport A64, THUMB, Packet, Packets
-from headway.trace._program cimport (
+from headway_trace._packets cimport A64, THUMB, Packet, Packets
+from headway_trace._program cimport (
     ABSENT, AWAITING, DIRECT, HERE, IT, NOWHERE, PLAIN, RETURNS, Code, InstructionTable, Place,
     code_at, key_of,
 )
-from headway.trace._records cimport (
+from headway_trace._records cimport (
     ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED,
     UNTRACED, Records, Row, add_row,
 )
-from headway.trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
+from headway_trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
 
 DEF LONGEST_RUN = 1 << 16  # instructions without a waypoint; more are no program
 DEF RETURN_STACK = 16    # entries of the return stack, as many as a decoder can need

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.extras import load
+import capstone
+from capstone import arm, arm64
 
 __all__ = [
     "ABSENT",
@@ -30,8 +31,6 @@ __all__ = [
     "Code",
     "plain",
 ]
-
-capstone, arm, arm64 = (load("trace", name) for name in ("capstone", "capstone.arm", "capstone.arm64"))
 
 ABSENT: Final = 0
 PLAIN: Final = 1

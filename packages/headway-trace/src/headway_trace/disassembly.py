@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from headway.extras import load
-
 __all__ = ["ARM", "RISCV", "RISCV64", "X86", "X86_32", "Disassembler", "Memory"]
 
 ARM: Final = "arm"
@@ -29,8 +27,9 @@ class Disassembler:
     """Texts of the instructions of one instruction set, or of Arm's three, each found once for a memory."""
 
     def __init__(self, isa: str) -> None:
-        """Raises MissingExtraError if capstone is not installed."""
-        capstone = load("trace", "capstone")
+        """Prepare the disassembly of an instruction set."""
+        import capstone  # which takes longer to load than a small trace to read
+
         sets = {
             ARM: (
                 (capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM | capstone.CS_MODE_V8),

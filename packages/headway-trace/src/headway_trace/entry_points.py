@@ -6,7 +6,7 @@ __all__ = ["COMMANDS"]
 
 COMMANDS = {
     "trace": (
-        "headway.commands.trace",
+        "headway_trace.commands.trace",
         "instruction traces from a trace port: every instruction with its cycle, cores aligned",
     )
 }

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.extras import load
+import numpy as np
 
 __all__ = ["ClockRelation", "TickRelation", "relate", "relate_ticks"]
 
@@ -59,7 +59,6 @@ class ClockRelation:
 
 def relate(here: Mapping[int, Sequence[int]], there: Mapping[int, Sequence[int]]) -> ClockRelation | None:
     """Relate the clocks by the times (ns) of the events of each thread; None: too few agree."""
-    np: Any = load("trace", "numpy")
     shared = sorted((tid for tid in here if there.get(tid)), key=lambda tid: -len(here[tid]) * len(there[tid]))
     pairs = []
     for tid in shared[:_THREADS]:
@@ -72,7 +71,7 @@ def relate(here: Mapping[int, Sequence[int]], there: Mapping[int, Sequence[int]]
     moments = np.concatenate([one for _, one in pairs])
     bins, counts = np.unique(differences // _COARSE, return_counts=True)
     order = np.argsort(counts)[::-1][:_CANDIDATES]
-    tried = [_fitted(np, moments, differences, (int(bins[at]) * 2 + 1) * _COARSE // 2) for at in order]
+    tried = [_fitted(moments, differences, (int(bins[at]) * 2 + 1) * _COARSE // 2) for at in order]
     found = sorted((one for one in tried if one is not None), key=lambda one: -one.matches)
     if not found:
         return None
@@ -109,15 +108,14 @@ def relate_ticks(here: Mapping[int, Sequence[int]], there: Mapping[int, Sequence
     The ticks are of a short part of the run, in which no event is missing. So the times between the events of a thread
     are, but for the unit, some of those between its events here.
     """
-    np: Any = load("trace", "numpy")
     shared = sorted((tid for tid in there if here.get(tid)), key=lambda tid: -len(there[tid]))
     tried = [
         one
         for tid in shared[:_THREADS]
         if len(there[tid]) >= _FEWEST
-        for one in _aligned(np, np.asarray(here[tid], dtype=np.int64), np.asarray(there[tid][:_WINDOW], dtype=float))
+        for one in _aligned(np.asarray(here[tid], dtype=np.int64), np.asarray(there[tid][:_WINDOW], dtype=float))
     ]
-    counted = [_counted(np, here, there, *one) for one in tried]
+    counted = [_counted(here, there, *one) for one in tried]
     found = sorted((one for one in counted if one is not None), key=lambda one: -one.matches)
     if not found:
         return None
@@ -126,7 +124,7 @@ def relate_ticks(here: Mapping[int, Sequence[int]], there: Mapping[int, Sequence
     return None if others and best.matches < _CLEAR * others[0].matches else best
 
 
-def _aligned(np: Any, times: Any, ticks: Any) -> list[tuple[float, int, float]]:
+def _aligned(times: Any, ticks: Any) -> list[tuple[float, int, float]]:
     """Return the lines (rate, time, tick) on which events of a thread lie, one after the other, best first."""
     count = len(ticks)
     if len(times) < count or ticks[-1] <= ticks[0]:
@@ -143,7 +141,6 @@ def _aligned(np: Any, times: Any, ticks: Any) -> list[tuple[float, int, float]]:
 
 
 def _counted(
-    np: Any,
     here: Mapping[int, Sequence[int]],
     there: Mapping[int, Sequence[float]],
     rate: float,
@@ -175,7 +172,7 @@ def _counted(
     return TickRelation(rate, middle, tick, int(np.percentile(rest, 95)) + 1, len(pairs))
 
 
-def _fitted(np: Any, moments: Any, differences: Any, about: int) -> ClockRelation | None:
+def _fitted(moments: Any, differences: Any, about: int) -> ClockRelation | None:
     """Return the line through the differences near one, and how many are within some microseconds of it."""
     near = np.abs(differences - about) <= _COARSE
     x, y = moments[near], differences[near]

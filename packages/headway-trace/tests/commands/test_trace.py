@@ -21,7 +21,7 @@ from tests.trace.programs import BASE
 from tests.trace.snapshots import PROGRAM, STREAM, write
 
 from headway.errors import HeadwayError
-from headway.trace.decode import Capture
+from headway_trace.decode import Capture
 
 
 def headway(*arguments: str | Path) -> running.Done:

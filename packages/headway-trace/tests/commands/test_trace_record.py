@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from headway.commands.trace import command
 from headway.linux.perf.trace_units import trace_unit
-from headway.trace import perf
+from headway_trace import perf
+from headway_trace.commands.trace import command
 
 pytestmark = pytest.mark.unit
 

@@ -12,7 +12,7 @@ import pytest
 @pytest.fixture(scope="session")
 def tc2() -> Path:
     """A CoreSight snapshot of three Cortex-A7, with DS-5's decode of the first (from the OpenCSD project)."""
-    folders = [Path(__file__).parents[2].parent / "shared"]
+    folders = [Path(__file__).parents[4].parent / "shared"]
     if named := os.environ.get("HEADWAY_SHARED"):
         folders.insert(0, Path(named))
     for folder in folders:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headway.trace._program import InstructionTable as Listing
-from headway.trace.code import Code
-from headway.trace.etmv4 import Setting
+from headway_trace._program import InstructionTable as Listing
+from headway_trace.code import Code
+from headway_trace.etmv4 import Setting
 
 from .encoding import number
 

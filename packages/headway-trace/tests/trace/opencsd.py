@@ -17,8 +17,8 @@ from itertools import dropwhile
 from pathlib import Path
 
 from headway.errors import HeadwayError
-from headway.trace.decode import Capture, Stream
-from headway.trace.packets import PacketKind
+from headway_trace.decode import Capture, Stream
+from headway_trace.packets import PacketKind
 
 from .common import in_common
 

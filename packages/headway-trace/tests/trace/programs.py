@@ -11,11 +11,11 @@ import random
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from headway.trace._flow import Flow
-from headway.trace._program import InstructionTable as Listing
-from headway.trace.code import Code
-from headway.trace.etmv3 import Setting
-from headway.trace.records import Gap, Instruction, Record
+from headway_trace._flow import Flow
+from headway_trace._program import InstructionTable as Listing
+from headway_trace.code import Code
+from headway_trace.etmv3 import Setting
+from headway_trace.records import Gap, Instruction, Record
 
 from .encoding import ALIGNMENT, atom, branch, sync, timestamp
 

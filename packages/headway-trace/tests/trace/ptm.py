@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from headway.trace._program import InstructionTable as Listing
-from headway.trace.ptm import Setting
-from headway.trace.records import Gap, Instruction, Record
+from headway_trace._program import InstructionTable as Listing
+from headway_trace.ptm import Setting
+from headway_trace.records import Gap, Instruction, Record
 
 from .encoding import ALIGNMENT
 from .programs import Program, listing

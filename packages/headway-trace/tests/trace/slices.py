@@ -6,11 +6,11 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from headway.trace.alignment import Fit
-from headway.trace.decode import Stream
-from headway.trace.edges import AddressNames, Edge, Edges, SliceHead, name_of
-from headway.trace.records import Gap, Instruction
-from headway.trace.slices import MIN_CYCLES, PER_TICK
+from headway_trace.alignment import Fit
+from headway_trace.decode import Stream
+from headway_trace.edges import AddressNames, Edge, Edges, SliceHead, name_of
+from headway_trace.records import Gap, Instruction
+from headway_trace.slices import MIN_CYCLES, PER_TICK
 
 
 def block(edges: Sequence[Edge]) -> Edges:

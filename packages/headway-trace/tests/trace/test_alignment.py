@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace.alignment import AlignedTime, Fit, Unplaced, fit
-from headway.trace.records import Timestamp
+from headway_trace.alignment import AlignedTime, Fit, Unplaced, fit
+from headway_trace.records import Timestamp
 
 
 def stamps(draw: random.Random, rate: float, start: float, count: int, epoch: int = 0) -> list[Timestamp]:

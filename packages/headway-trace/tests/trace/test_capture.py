@@ -13,10 +13,10 @@ import pytest
 from tests.effort import FEW
 from tests.trace.common import in_common
 
-from headway.trace.alignment import fit
-from headway.trace.decode import Capture, Stream
-from headway.trace.packets import PacketKind
-from headway.trace.records import Gap, Instruction, Timestamp, Why
+from headway_trace.alignment import fit
+from headway_trace.decode import Capture, Stream
+from headway_trace.packets import PacketKind
+from headway_trace.records import Gap, Instruction, Timestamp, Why
 
 pytestmark = pytest.mark.end_to_end
 

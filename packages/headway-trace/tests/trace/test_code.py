@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.trace import code
+from headway_trace import code
 
 
 def check_plain(isa: int, word: int) -> None:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace._coresight import Deformatter
-from headway.trace.decode import StreamPlaces
+from headway_trace._coresight import Deformatter
+from headway_trace.decode import StreamPlaces
 
 from .encoding import frames
 

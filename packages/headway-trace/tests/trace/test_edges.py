@@ -11,9 +11,9 @@ from tests.perfetto import read_back
 from tests.trace.slices import Told, block, check_nesting
 
 from headway.errors import HeadwayError
-from headway.trace._edges import LineClock, SliceEdges
-from headway.trace.edges import Edge, Edges
 from headway.views.perfetto.tracks import File
+from headway_trace._edges import LineClock, SliceEdges
+from headway_trace.edges import Edge, Edges
 
 
 class Named:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace.etmv3 import Setting, atoms, packets
-from headway.trace.packets import Isa, Packet, PacketKind, Reason, Says
+from headway_trace.etmv3 import Setting, atoms, packets
+from headway_trace.packets import Isa, Packet, PacketKind, Reason, Says
 
 from .encoding import ALIGNMENT, atom, branch, number, sync, timestamp
 

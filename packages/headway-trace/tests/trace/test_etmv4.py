@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.trace.etmv4 import Setting, packets
-from headway.trace.packets import Packet, PacketKind
-from headway.trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
+from headway_trace.etmv4 import Setting, packets
+from headway_trace.packets import Packet, PacketKind
+from headway_trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
 
 from .etmv4 import (
     BASE,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
+from headway_trace.records import Exception_, Gap, Instruction, Record, Timestamp, Why
 
 from .common import in_common
 from .encoding import ALIGNMENT, atom, branch, sync, timestamp

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from tests.trace.encoding import frames
 from tests.trace.snapshots import STREAM, write
 
-from headway.commands.trace import command
 from headway.errors import HeadwayError
-from headway.trace import index_files, moments, stream_index
-from headway.trace._coresight import Deformatter
-from headway.trace.decode import Capture
-from headway.trace.index_files import Built, IndexFile, IndexFolder
-from headway.trace.moments import Index
-from headway.trace.snapshot import TraceSnapshot
+from headway_trace import index_files, moments, stream_index
+from headway_trace._coresight import Deformatter
+from headway_trace.commands.trace import command
+from headway_trace.decode import Capture
+from headway_trace.index_files import Built, IndexFile, IndexFolder
+from headway_trace.moments import Index
+from headway_trace.snapshot import TraceSnapshot
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_later_look_reads_the_index_and_answers_the_same(capture: Path, monkey
     first = asked(capture)
     assert sorted(os.listdir(kept(capture))) == ["0x10", "contents"]
     monkeypatch.setattr(moments, "build", lambda *_: pytest.fail("the stream was indexed again"))
-    monkeypatch.setattr("headway.trace.decode._contents", lambda *_: pytest.fail("the buffer was read again"))
+    monkeypatch.setattr("headway_trace.decode._contents", lambda *_: pytest.fail("the buffer was read again"))
     assert asked(capture) == first
     assert asked(capture, 5) != first
 

@@ -12,8 +12,8 @@ from tests.trace.encoding import frames
 from tests.trace.programs import BASE
 from tests.trace.snapshots import STREAM, write
 
-from headway.trace.decode import Capture
-from headway.trace.records import Gap, Instruction, Timestamp, Why
+from headway_trace.decode import Capture
+from headway_trace.records import Gap, Instruction, Timestamp, Why
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

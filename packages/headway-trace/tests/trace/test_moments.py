@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.trace.encoding import frames
 from tests.trace.snapshots import STREAM, write
 
-from headway.commands.trace import command
 from headway.errors import HeadwayError
-from headway.trace import moments, stream_index
-from headway.trace.alignment import fit
-from headway.trace.decode import Capture, Stream
-from headway.trace.index_files import IndexFolder
-from headway.trace.moments import Index
-from headway.trace.records import Gap, Instruction, Timestamp
+from headway_trace import moments, stream_index
+from headway_trace.alignment import fit
+from headway_trace.commands.trace import command
+from headway_trace.decode import Capture, Stream
+from headway_trace.index_files import IndexFolder
+from headway_trace.moments import Index
+from headway_trace.records import Gap, Instruction, Timestamp
 
 
 def by_looking_at_all(stream: Stream, time: float | None, cycle: int | None) -> Instruction | Gap | None:

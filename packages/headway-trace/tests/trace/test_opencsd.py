@@ -8,7 +8,7 @@ import re
 import pytest
 
 from headway.errors import HeadwayError
-from headway.trace.records import Instruction
+from headway_trace.records import Instruction
 
 from .opencsd import (
     FOLDER,

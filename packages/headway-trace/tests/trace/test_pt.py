@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.trace.memory import Files, Part, ProcessMemory
-from headway.trace.pt import library
-from headway.trace.pt.setting import PtSetting, Ticks
-from headway.trace.records import Gap, Instruction, Record, Timestamp, Why
+from headway_trace.memory import Files, Part, ProcessMemory
+from headway_trace.pt import library
+from headway_trace.pt.setting import PtSetting, Ticks
+from headway_trace.records import Gap, Instruction, Record, Timestamp, Why
 
 from .pt import OVF, Program, Walk, disable, enable, fup, program, tip, tsc
 
@@ -52,8 +52,8 @@ def memory_of(made: Program, folder: Path) -> ProcessMemory:
 
 
 def decoded(data: bytes, memory: ProcessMemory, setting: PtSetting | None = None, most: int = 1 << 16) -> list[Record]:
-    from headway.trace.pt._decoder import Decoder
-    from headway.trace.pt.streams import Images
+    from headway_trace.pt._decoder import Decoder
+    from headway_trace.pt.streams import Images
 
     decoder = Decoder(memoryview(data), setting or PtSetting(), Images().of(memory))
     found: list[Record] = []
@@ -173,7 +173,7 @@ def test_ticks_and_nanoseconds_agree(shift: int, multiplier: int, zero: int, tim
 
 
 def test_a_random_file_is_no_trace(tmp_path: Path) -> None:
-    from headway.trace.pt.capture import PtCapture
+    from headway_trace.pt.capture import PtCapture
 
     path = tmp_path / "x.pt"
     path.write_bytes(random.Random(1).randbytes(5000))

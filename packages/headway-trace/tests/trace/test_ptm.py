@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace.packets import Isa, Packet, PacketKind, Reason, Says
-from headway.trace.ptm import Setting, packets
+from headway_trace.packets import Isa, Packet, PacketKind, Reason, Says
+from headway_trace.ptm import Setting, packets
 
 from .encoding import ALIGNMENT
 from .ptm import atom, atoms, branch, size_of, sync, timestamp, update

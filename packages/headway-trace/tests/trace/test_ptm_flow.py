@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.trace.ptm import Setting
-from headway.trace.records import Exception_, Gap, Instruction, Timestamp, Why
+from headway_trace.ptm import Setting
+from headway_trace.records import Exception_, Gap, Instruction, Timestamp, Why
 
 from .common import in_common
 from .encoding import ALIGNMENT

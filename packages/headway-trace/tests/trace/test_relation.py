@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace.relation import relate
+from headway_trace.relation import relate
 
 
 def starts(seed: int, threads: int, events: int, *, period: int | None = None) -> dict[int, list[int]]:

@@ -18,12 +18,12 @@ from tests.trace.encoding import ALIGNMENT, atom, branch, frames, sync, timestam
 from tests.trace.programs import BASE
 from tests.trace.snapshots import STREAM, write
 
-from headway.trace._selection import Selection
-from headway.trace.alignment import AlignedTime, fit
-from headway.trace.decode import Capture, Stream
-from headway.trace.records import Gap, Instruction, Record
-from headway.trace.selection import Wanted, stretches_of
-from headway.trace.switches import last_of_threads, run_starts_of
+from headway_trace._selection import Selection
+from headway_trace.alignment import AlignedTime, fit
+from headway_trace.decode import Capture, Stream
+from headway_trace.records import Gap, Instruction, Record
+from headway_trace.selection import Wanted, stretches_of
+from headway_trace.switches import last_of_threads, run_starts_of
 
 CONTEXTS = (
     "[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\nETMCR(0x000)=0x1000D000\n"

@@ -17,13 +17,13 @@ from tests.trace.slices import check_nesting, told_of
 from tests.trace.snapshots import STREAM, write
 
 from headway.errors import HeadwayError
-from headway.trace.alignment import AlignedTime, Fit, fit
-from headway.trace.decode import Capture, Stream
-from headway.trace.edges import Edge
-from headway.trace.records import Gap, Instruction, Timestamp
-from headway.trace.slices import PER_TICK, plan, track_of, walk
-from headway.trace.slices import write as write_slices
 from headway.views.perfetto.tracks import File
+from headway_trace.alignment import AlignedTime, Fit, fit
+from headway_trace.decode import Capture, Stream
+from headway_trace.edges import Edge
+from headway_trace.records import Gap, Instruction, Timestamp
+from headway_trace.slices import PER_TICK, plan, track_of, walk
+from headway_trace.slices import write as write_slices
 
 
 def fits(folder: Path) -> list[tuple[Stream, Fit]]:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.trace._coresight import Deformatter, Probe
-from headway.trace.decode import Capture
-from headway.trace.records import Instruction
+from headway_trace._coresight import Deformatter, Probe
+from headway_trace.decode import Capture
+from headway_trace.records import Instruction
 
 from .encoding import frames
 from .programs import BASE

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.trace import etmv3, etmv4, ptm
-from headway.trace._coresight import Deformatter, Probe, StreamPlaces
-from headway.trace._program import InstructionTable
-from headway.trace._records import Records
-from headway.trace._waypoints import WaypointFlow
-from headway.trace.index_files import UNSOUND
-from headway.trace.records import Record
+from headway_trace import etmv3, etmv4, ptm
+from headway_trace._coresight import Deformatter, Probe, StreamPlaces
+from headway_trace._program import InstructionTable
+from headway_trace._records import Records
+from headway_trace._waypoints import WaypointFlow
+from headway_trace.index_files import UNSOUND
+from headway_trace.records import Record
 
 from . import etmv4 as etmv4_programs
 from . import programs

@@ -5,7 +5,7 @@ Programs in Python mark regions with `noneffective`, `poll`, `state`, or the pai
 A measured thread reads its own progress with `progress`.
 They say what their threads work on with `task`, `set_task` and `clear_task`, or `headway.asyncio` for coroutines.
 Programs in C and other languages use the header ``headway.h`` in the folder that `get_include` returns. `observe`
-measures threads while a block runs, `Machine` runs programs on the reference machine, and `open` reads recordings.
+measures threads while a block runs, and `open` reads recordings.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._version import __version__
-    from .machine.config import Cache
-    from .machine.machine import Machine
     from .recording.reader import open
     from .regions import (
         clear_noneffective,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from .session.observing import observe
 
 __all__ = [
-    "Cache",
-    "Machine",
     "__version__",
     "clear_noneffective",
     "clear_state",
@@ -57,8 +53,6 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Cache": ".machine.config",
-    "Machine": ".machine.machine",
     "clear_noneffective": ".regions",
     "clear_state": ".regions",
     "clear_task": ".regions",

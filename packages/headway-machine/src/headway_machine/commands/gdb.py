@@ -6,11 +6,10 @@ import shlex
 import socket
 from collections.abc import Callable
 
-from headway.machine.debugging import DebugSession
-from headway.machine.gdb.server import Ended, GdbServer, listen
+from headway.cli.say import say
 from headway.readable import is_readable
-
-from .say import say
+from headway_machine.debugging import DebugSession
+from headway_machine.gdb.server import Ended, GdbServer, listen
 
 __all__ = ["serve_debugger"]
 

@@ -20,14 +20,14 @@ from headway.cli.progress_bar import ProgressBar, progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.files import written_whole
-from headway.machine.config import Config
-from headway.machine.programs import program_of, programs
-from headway.machine.watchdog import Still, describe_still
+from headway_machine.config import Config
+from headway_machine.programs import program_of, programs
+from headway_machine.watchdog import Still, describe_still
 
 if TYPE_CHECKING:
-    from headway.machine.debugging import DebugSession
-    from headway.machine.image import MachineImage
-    from headway.machine.run import Result
+    from headway_machine.debugging import DebugSession
+    from headway_machine.image import MachineImage
+    from headway_machine.run import Result
 
 __all__ = ["command"]
 
@@ -114,7 +114,7 @@ def _new(folder: str) -> None:
     Write a first program with threads into DIR, with a Makefile that builds it and runs it.
     docs/first-machine-program.md goes on from there.
     """
-    from headway.machine.building import new_program
+    from headway_machine.building import new_program
 
     for path in new_program(folder):
         click.echo(path)
@@ -139,7 +139,7 @@ def _cc(context: click.Context, sources: tuple[str, ...], output: str, on: str |
     Build a program for the machine of C or assembly sources. It needs a RISC-V gcc (RISCV_CC, or the one that is
     installed). What begins with - after -- is for that.
     """
-    from headway.machine.building import Base, base_of, build
+    from headway_machine.building import Base, base_of, build
 
     files = [one for one in sources if not one.startswith("-")]
     if not files:
@@ -157,7 +157,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 def _program(name: str) -> tuple[MachineImage, Config]:
     """Return the program and the configuration that it needs."""
     if _is_file(name):
-        from headway.machine.image import MachineImage
+        from headway_machine.image import MachineImage
 
         return MachineImage.load(name), Config()
     found = program_of(name)
@@ -271,9 +271,9 @@ def _run(
         raise click.UsageError("--gdb stops and changes the run: leave out -o, --trace and --max-cycles")
     if window is not None and (html is None or port is not None):
         raise click.UsageError("--window is of the page of a run: give --html FILE, and no --gdb")
-    from headway.cli.machine_pages import observed
-    from headway.machine.machine import Machine
-    from headway.machine.observer import Observer
+    from headway_machine.commands.pages import observed
+    from headway_machine.machine import Machine
+    from headway_machine.observer import Observer
 
     observer = None if html is None or port is not None else Observer(window)
     stream = sys.stderr
@@ -338,7 +338,7 @@ class _Streams(TypedDict):
 
 def _debugged(session: DebugSession, port: int, name: str, interrupts: _Interrupts) -> Result:
     """Run under a debugger; to the end, once the debugger has let the program go."""
-    from headway.cli.gdb import serve_debugger
+    from headway_machine.commands.gdb import serve_debugger
 
     ended = serve_debugger(session, port, name, lambda: interrupts.asked)
     while ended == "detached" and not session.ended and not interrupts.asked:
@@ -478,7 +478,7 @@ def _report_processors(
     result: Result, stream: TextIO, argv: list[str], *, as_json: bool, verbose: bool, notes: bool
 ) -> None:
     """Write the report of the processors: how busy its hardware threads were, and how fast."""
-    from headway.machine.utilisation import sample_of
+    from headway_machine.utilisation import sample_of
 
     sample = sample_of(result)
     losses = result.ledger.losses
@@ -560,12 +560,12 @@ def _pipeline(
     and what the others waited for. -v lists the instructions with their functions. What the program writes is not
     shown.
     """
-    from headway.machine.machine import Machine
-    from headway.machine.pipeline import window_of
     from headway.views.console import Console
     from headway.views.lines import show
     from headway.views.pipeline import pipeline_lines
     from headway.views.rows import print_rows
+    from headway_machine.machine import Machine
+    from headway_machine.pipeline import window_of
 
     image, needed = _program(name)
     config = _config_of(**chosen, otherwise=needed)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from headway.machine.observer import Observer
-from headway.machine.series import KINDS, POWER
 from headway.views.html.sampled import PipelineWindow, Power, SampledTimeline, sampled
+from headway_machine.observer import Observer
+from headway_machine.series import KINDS, POWER
 
 if TYPE_CHECKING:
-    from headway.machine.run import Result
+    from headway_machine.run import Result
 
 __all__ = ["Observed", "observed"]
 

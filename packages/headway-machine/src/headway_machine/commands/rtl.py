@@ -9,6 +9,7 @@ import click
 from headway.cli.output import binary_output
 from headway.errors import HeadwayError
 from headway.extras import need
+from headway_machine.rtl.extra import RTL
 
 __all__ = ["command"]
 
@@ -47,12 +48,12 @@ def verilog(threads: int, width: int, issue: str, core: bool, output: Path | Non
         raise HeadwayError(
             "--core has no --issue skip: its threads have their clocks in strict turn", "leave one of them out"
         )
-    need("rtl")
+    need("rtl", RTL)
     import tempfile
 
-    from headway.rtl.core.barrel import BarrelCore
-    from headway.rtl.progress import ProgressUnit
-    from headway.rtl.tools import to_verilog
+    from headway_machine.rtl.core.barrel import BarrelCore
+    from headway_machine.rtl.progress import ProgressUnit
+    from headway_machine.rtl.tools import to_verilog
 
     unit = (
         BarrelCore(threads, width=width) if core else ProgressUnit(threads, width, threads if issue == "strict" else 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headway.errors import HeadwayError
-from headway.machine.debugging import DebugSession, Stop
+from headway_machine.debugging import DebugSession, Stop
 
 from .packets import Connection, ConnectionBrokenError, binary, text_of
 from .target import N_GENERAL, description, read_register, threads, write_register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.machine.debugging import REGISTERS, DebugSession
+from headway_machine.debugging import REGISTERS, DebugSession
 
 __all__ = ["N_GENERAL", "description", "read_register", "threads", "write_register"]
 

@@ -23,7 +23,7 @@ class CounterEnables(Component):
                 "hwne": In(1),
                 "mphw_internal": In(1),
                 "mphw_external": In(1),
-                # Stalls are not effective: see `headway.rtl.hardware_determining.HardwareDetermining`.
+                # Stalls are not effective: see `headway_machine.rtl.hardware_determining.HardwareDetermining`.
                 "honoured": In(1),
                 # Counters that software enables: enable_epc is bit 0, enable_mpc bits 1 and 2, enable_kpc bit 3 …
                 "enabled": In(COUNTERS),

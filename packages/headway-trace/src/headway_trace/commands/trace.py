@@ -16,16 +16,15 @@ from headway.cli.parameters import WholeNumber
 from headway.cli.progress_bar import progress_bar
 from headway.cli.say import say
 from headway.errors import HeadwayError
-from headway.extras import need
-from headway.trace import perf
-from headway.trace.reader import Answer, Option, OptionError, ProfileReader, TraceKind, TraceReader
-from headway.trace.readers import kind_of
-from headway.trace.selection import Wanted
-from headway.trace.selection_note import lines_or_note, rows_or_note
 from headway.views.rows import print_lines, print_rows
+from headway_trace import perf
+from headway_trace.reader import Answer, Option, OptionError, ProfileReader, TraceKind, TraceReader
+from headway_trace.readers import kind_of
+from headway_trace.selection import Wanted
+from headway_trace.selection_note import lines_or_note, rows_or_note
 
 if TYPE_CHECKING:
-    from headway.trace.edges import Tracks
+    from headway_trace.edges import Tracks
 
 __all__ = ["command"]
 
@@ -317,7 +316,6 @@ def _export(
     shown, with source lines if the program has them. In Perfetto a nanosecond is one tick of the machine's clock, or a
     thousandth of a tick of a capture's clock.
     """
-    need("trace")
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
     reader = _opened(_kind(path, (threads, Option.THREAD_STREAMS)), path, images)

@@ -1,6 +1,6 @@
 from collections.abc import Collection, Iterable, Sequence
 
-from headway.trace._records import SymbolCells
+from headway_trace._records import SymbolCells
 
 from .parameters import EtraceParameters
 

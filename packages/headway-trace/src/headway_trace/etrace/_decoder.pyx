@@ -12,8 +12,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from headway.trace._records cimport Named, SymbolCells
-from headway.trace._text cimport put_address, put_bytes, put_decimal
+from headway_trace._records cimport Named, SymbolCells
+from headway_trace._text cimport put_address, put_bytes, put_decimal
 
 from ._packets cimport (
     BRANCH_PREDICTION, CONTEXT, ENDED_ANYWAY, FULL_ADDRESS, IMPLICIT_RETURN,
@@ -319,7 +319,7 @@ cdef class EtraceChoice:
 cdef class EtraceDecoder:
     """The decoder of one stream of encapsulated packets.
 
-    ``program``: (address, bytes) of what ran. ``parameters``: a `headway.trace.etrace.parameters.EtraceParameters`.
+    ``program``: (address, bytes) of what ran. ``parameters``: a `headway_trace.etrace.parameters.EtraceParameters`.
     ``functions``: (start, end, name) in order, for `csv`.
     """
 
@@ -1114,7 +1114,7 @@ cdef class EtraceDecoder:
         return found
 
     def packets(self):
-        """Return the number of packets so far by kind, as `headway.trace.etrace.reading.PACKETS` names them."""
+        """Return the number of packets so far by kind, as `headway_trace.etrace.reading.PACKETS` names them."""
         return [self.kinds[i] for i in range(16)]
 
     # --- states ---

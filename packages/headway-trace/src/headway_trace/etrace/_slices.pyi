@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from headway.trace._edges import SliceEdges
+from headway_trace._edges import SliceEdges
 
 from ._decoder import EtraceRows
 

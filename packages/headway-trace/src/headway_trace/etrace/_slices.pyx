@@ -3,9 +3,9 @@
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 
-from headway.trace._edges cimport SliceEdges
-from headway.trace.etrace._decoder cimport EtraceRows, Row
-from headway.trace.threads.reading import STATES
+from headway_trace._edges cimport SliceEdges
+from headway_trace.etrace._decoder cimport EtraceRows, Row
+from headway_trace.threads.reading import STATES
 
 __all__ = ["SourceSlices"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 from headway.files import open_file, read_file
-from headway.trace.threads.container import TraceFile
 from headway.values import shown
+from headway_trace.threads.container import TraceFile
 
 from .parameters import EtraceParameters
 
@@ -38,7 +38,7 @@ class EtraceFile:
     """What gives the bytes of each from a byte on."""
     name: str
     digest: str = ""
-    """Of the program, as `headway.trace.threads.container.digest_of` makes it; empty if the trace has none."""
+    """Of the program, as `headway_trace.threads.container.digest_of` makes it; empty if the trace has none."""
     images: tuple[str, ...] = ()
     """The programs that the description names."""
     complete: bool = True

@@ -14,9 +14,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError, SelectionError
-from headway.trace._records import SymbolCells
-from headway.trace.selection import Wanted
-from headway.trace.threads.reading import STATES, TracedProgram
+from headway_trace._records import SymbolCells
+from headway_trace.selection import Wanted
+from headway_trace.threads.reading import STATES, TracedProgram
 
 from ._decoder import EtraceChoice, EtraceDecoder, EtraceRows
 from .parameters import EtraceParameters

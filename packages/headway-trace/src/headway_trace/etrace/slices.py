@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.trace._edges import SliceEdges
-from headway.trace.edges import Tracks
+from headway_trace._edges import SliceEdges
+from headway_trace.edges import Tracks
 
 from ._slices import SourceSlices
 

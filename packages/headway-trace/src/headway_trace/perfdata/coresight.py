@@ -18,17 +18,17 @@ from itertools import chain
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.trace._coresight import Deformatter
-from headway.trace._program import InstructionTable
-from headway.trace._records import Records
-from headway.trace._waypoints import WaypointFlow
-from headway.trace.code import Code
-from headway.trace.disassembly import ARM
-from headway.trace.host_moment import HostMoment
-from headway.trace.memory import ProcessMemory
-from headway.trace.packets import PacketKind
-from headway.trace.pt.setting import Ticks
-from headway.trace.records import Gap, Instruction, Record, Timestamp
+from headway_trace._coresight import Deformatter
+from headway_trace._program import InstructionTable
+from headway_trace._records import Records
+from headway_trace._waypoints import WaypointFlow
+from headway_trace.code import Code
+from headway_trace.disassembly import ARM
+from headway_trace.host_moment import HostMoment
+from headway_trace.memory import ProcessMemory
+from headway_trace.packets import PacketKind
+from headway_trace.pt.setting import Ticks
+from headway_trace.records import Gap, Instruction, Record, Timestamp
 
 from .areas import AuxArea
 from .choosing import chosen_threads, left_out_in_words

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError
-from headway.trace import etmv3, etmv4, ptm
-from headway.trace.snapshot import Setting
+from headway_trace import etmv3, etmv4, ptm
+from headway_trace.snapshot import Setting
 
 __all__ = ["TracedProcessor", "processors_of"]
 

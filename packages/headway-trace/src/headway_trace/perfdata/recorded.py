@@ -9,8 +9,8 @@ from pathlib import Path
 
 from headway.binary.elf import ElfFile
 from headway.errors import HeadwayError
-from headway.trace.containers import file_in
-from headway.trace.memory import Files
+from headway_trace.containers import file_in
+from headway_trace.memory import Files
 
 from .areas import AuxArea, areas_of
 from .events import Area, AreaInfo, Aux, Event, HardwareId, Lost, MemoryMapping, TimeConversion, events

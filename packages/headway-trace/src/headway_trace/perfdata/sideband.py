@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headway.trace.memory import Files, Part, ProcessMemory
+from headway_trace.memory import Files, Part, ProcessMemory
 
 from .events import Comm, Event, Exit, Fork, MemoryMapping, Started, Switch
 

@@ -1,4 +1,4 @@
-from headway.trace._records import Records
+from headway_trace._records import Records
 
 from .setting import PtSetting
 

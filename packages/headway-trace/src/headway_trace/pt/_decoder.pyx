@@ -16,13 +16,13 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
-from headway.trace._records cimport (
+from headway_trace._records cimport (
     CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED,
     Records, Row,
 )
 
 from headway.errors import HeadwayError
-from headway.trace.pt.library import error_name, functions
+from headway_trace.pt.library import error_name, functions
 
 DEF EVENT_PENDING = 1
 DEF END = 4

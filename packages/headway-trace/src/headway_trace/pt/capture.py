@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from headway.errors import HeadwayError, SelectionError
 from headway.files import open_file
-from headway.trace.disassembly import X86
-from headway.trace.memory import Files, ProcessMemory
-from headway.trace.perfdata.areas import MappedBytes
+from headway_trace.disassembly import X86
+from headway_trace.memory import Files, ProcessMemory
+from headway_trace.perfdata.areas import MappedBytes
 
 from .library import functions
 from .setting import PtSetting

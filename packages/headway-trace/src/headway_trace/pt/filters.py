@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headway.trace.memory import ProcessMemory
+from headway_trace.memory import ProcessMemory
 
 __all__ = ["AddressFilter", "filters_in", "located"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from headway.errors import HeadwayError
-from headway.trace._records import Records
-from headway.trace.host_moment import HostMoment
-from headway.trace.memory import ProcessMemory
-from headway.trace.perfdata.areas import MappedBytes
-from headway.trace.records import Gap, Instruction, Record, Why
+from headway_trace._records import Records
+from headway_trace.host_moment import HostMoment
+from headway_trace.memory import ProcessMemory
+from headway_trace.perfdata.areas import MappedBytes
+from headway_trace.records import Gap, Instruction, Record, Why
 
 from ._decoder import Decoder, Image, count_packets
 from .packets import PtPacketKind, SyncPoint, sync_points

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from headway.trace.disassembly import X86
-from headway.trace.memory import ProcessMemory
-from headway.trace.perfdata.areas import AuxArea
-from headway.trace.perfdata.choosing import chosen_threads, left_out_in_words
-from headway.trace.perfdata.recorded import Recorded
-from headway.trace.perfdata.sideband import Run, Version
+from headway_trace.disassembly import X86
+from headway_trace.memory import ProcessMemory
+from headway_trace.perfdata.areas import AuxArea
+from headway_trace.perfdata.choosing import chosen_threads, left_out_in_words
+from headway_trace.perfdata.recorded import Recorded
+from headway_trace.perfdata.sideband import Run, Version
 
 from .filters import filters_in, located
 from .library import functions

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError
-from headway.extras import need
 from headway.files import open_file
 
 from .. import containers
@@ -48,7 +47,6 @@ class _Host:
         return containers.kind_of(path) is not None
 
     def open(self, path: str, images: Sequence[str], *, assumes: bool) -> TraceReader:
-        need("trace")
         from .host import open_trace
 
         return open_trace(path, images)

@@ -240,7 +240,7 @@ def _text(
     texts: Mapping[int, Callable[[int], str]], stream: Stream, record: Instruction | Gap | None
 ) -> tuple[str, ...]:
     """Return the cell of an instruction's text, if there is one in the row."""
-    from headway.trace.records import Instruction, place_of
+    from headway_trace.records import Instruction, place_of
 
     if stream.id not in texts:
         return ()

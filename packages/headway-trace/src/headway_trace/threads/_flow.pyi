@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Sequence
 
-from headway.trace._records import SymbolCells
+from headway_trace._records import SymbolCells
 
 from .segments import Segment
 

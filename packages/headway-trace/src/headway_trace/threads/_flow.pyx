@@ -11,15 +11,15 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from headway.riscv.decode cimport Decoded, decode_half, decode_word
-from headway.riscv.encodings cimport Encodings, list_encodings
-from headway.riscv.operations cimport BEQ, BGEU, JAL, JALR, MRET, is_link
-from headway.trace._records cimport Named, SymbolCells
-from headway.trace._text cimport put_address, put_bytes, put_decimal
-from headway.trace.threads.protocol cimport (
+from specification.riscv.decode cimport Decoded, decode_half, decode_word
+from specification.riscv.encodings cimport Encodings, list_encodings
+from specification.riscv.operations cimport BEQ, BGEU, JAL, JALR, MRET, is_link
+from headway_trace._records cimport Named, SymbolCells
+from headway_trace._text cimport put_address, put_bytes, put_decimal
+from specification.six_threads.protocol cimport (
     EXECUTED, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK,
 )
-from headway.trace.threads.packets cimport (
+from headway_trace.threads.packets cimport (
     ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION,
     STEPPED, SYNC, TRIGGERED, Packet, packet_at, packet_of,
 )

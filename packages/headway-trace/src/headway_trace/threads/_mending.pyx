@@ -12,8 +12,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from headway.trace.threads.protocol cimport COLUMNS
-from headway.trace.threads.packets cimport ALIGNMENT, CHECKED, Packet, packet_at
+from specification.six_threads.protocol cimport COLUMNS
+from headway_trace.threads.packets cimport ALIGNMENT, CHECKED, Packet, packet_at
 
 __all__ = ["LONGEST_BURST", "WIDTH", "mend", "vouched_for"]
 

@@ -1,4 +1,4 @@
-from headway.trace._edges import EdgeClock, SliceEdges
+from headway_trace._edges import EdgeClock, SliceEdges
 
 from ._flow import ThreadRows
 from .clock import Clock

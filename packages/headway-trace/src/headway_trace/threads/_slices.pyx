@@ -4,9 +4,9 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from headway.errors import HeadwayError
-from headway.trace._edges cimport EdgeClock, SliceEdges
-from headway.trace.threads._flow cimport BEFORE, Row, ThreadRows, length_of
-from headway.trace.threads.protocol cimport EXECUTED, IN_SLEEP, NOT_TAKEN, TRAPS, TRIGGER_MARK
+from headway_trace._edges cimport EdgeClock, SliceEdges
+from headway_trace.threads._flow cimport BEFORE, Row, ThreadRows, length_of
+from specification.six_threads.protocol cimport EXECUTED, IN_SLEEP, NOT_TAKEN, TRAPS, TRIGGER_MARK
 
 from .reading import STATES
 

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from .protocol cimport (
+from specification.six_threads.protocol cimport (
     ALIGN, CHECK, CLOCK, CODE_CHANGED, OUTCOMES, OUTCOMES_FEW, STEPS, MOST_STEPS, CYCLES_LONG, CYCLES_MIDDLE,
     CYCLES_SHORT, CYCLES_SLOT, HEAD, PROFILE, SELECT, SLOT, SYNC_PERIODIC, SYNC_RESTART, TAIL, TRACE_OFF, TRIGGER,
 )

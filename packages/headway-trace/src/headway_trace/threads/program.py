@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 
 from headway.binary.lines import LineTable
 from headway.files import read_file
-from headway.riscv.program import ProgramImage
+from headway_trace.riscv.program import ProgramImage
 
 from ..disassembly import RISCV, RISCV64, Disassembler
 from .reading import TracedProgram, functions_of

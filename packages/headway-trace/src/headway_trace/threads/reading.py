@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.errors import HeadwayError, SelectionError
-from headway.trace._records import SymbolCells
-from headway.trace.selection import Wanted
+from headway_trace._records import SymbolCells
+from headway_trace.selection import Wanted
 
 from ._flow import ThreadDecoder, ThreadRows, count_packets
 from .clock import Clock

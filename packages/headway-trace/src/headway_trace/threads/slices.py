@@ -10,8 +10,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from headway.trace._edges import SliceEdges
-from headway.trace.edges import Edges, Tracks
+from headway_trace._edges import SliceEdges
+from headway_trace.edges import Edges, Tracks
 
 from ._slices import ThreadSlices, TickClock
 from .container import NOT_COUNTED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.trace.etrace.parameters import EtraceParameters
+from headway_trace.etrace.parameters import EtraceParameters
 
 __all__ = ["context", "jump_index", "packet", "predicted", "report", "start", "support", "trap"]
 

@@ -12,14 +12,14 @@ from tests.machine.examples import Shape, config_of
 from tests.machine.examples import program as example
 from tests.machine.streams import bench
 
-from headway.machine._processor import MachineProcessor
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
-from headway.trace.etrace._decoder import EtraceDecoder
-from headway.trace.etrace.parameters import EtraceParameters, encoder_parameters
+from headway_machine._processor import MachineProcessor
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
+from headway_trace.etrace._decoder import EtraceDecoder
+from headway_trace.etrace.parameters import EtraceParameters, encoder_parameters
 
 if TYPE_CHECKING:
-    from headway.trace.etrace._decoder import Row
+    from headway_trace.etrace._decoder import Row
 
 EXECUTED, NOT_TAKEN, UNKNOWN = 16, 17, 32
 Retired = tuple[int, int]

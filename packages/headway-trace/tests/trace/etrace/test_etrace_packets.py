@@ -10,8 +10,8 @@ from tests.trace.etrace.encoding import packet, report, start, support, trap
 from tests.trace.etrace.runs import rows_of
 
 from headway.errors import HeadwayError
-from headway.trace.etrace._decoder import EtraceDecoder
-from headway.trace.etrace.parameters import OPTIONS, EtraceParameters
+from headway_trace.etrace._decoder import EtraceDecoder
+from headway_trace.etrace.parameters import OPTIONS, EtraceParameters
 
 RV32 = EtraceParameters(ioptions=OPTIONS, f0s_width=1, bpred_size=4, cache_size=3, return_stack_size=3)
 RV64 = EtraceParameters(

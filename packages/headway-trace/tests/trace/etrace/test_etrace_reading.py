@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.trace.etrace.runs import EtraceRun, run_example
 
 from headway.errors import HeadwayError
-from headway.trace.etrace import reading
-from headway.trace.etrace.reading import EtraceTrace
-from headway.trace.selection import Wanted
-from headway.trace.threads.reading import TracedProgram
+from headway_trace.etrace import reading
+from headway_trace.etrace.reading import EtraceTrace
+from headway_trace.selection import Wanted
+from headway_trace.threads.reading import TracedProgram
 
 if TYPE_CHECKING:
-    from headway.trace.etrace._decoder import Row
+    from headway_trace.etrace._decoder import Row
 
 UNKNOWN = 32
 NAMES = ("mix", "six-threads", "interrupt-storm")

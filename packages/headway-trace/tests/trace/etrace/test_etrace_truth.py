@@ -16,8 +16,8 @@ from tests.machine.programs import program
 from tests.trace.etrace.runs import EXECUTED, NOT_TAKEN, UNKNOWN, EtraceRun, run_example, run_image, run_random
 from tests.trace.threads.test_truth import damaged
 
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
 
 pytestmark = pytest.mark.end_to_end
 
@@ -215,7 +215,7 @@ def test_a_trace_buffer_keeps_the_end() -> None:
 def test_being_traced_changes_nothing() -> None:
     from tests.machine.examples import program as example
 
-    from headway.machine.machine import Machine
+    from headway_machine.machine import Machine
 
     results = [
         Machine(Config(trace=TraceUnitConfig(enabled=on, format="etrace", port=1))).run(example("sort"))

@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Iterable
 
-from headway.trace.hosts import HostStream
-from headway.trace.memory import ProcessMemory
-from headway.trace.records import Gap, Instruction, Record
+from headway_trace.hosts import HostStream
+from headway_trace.memory import ProcessMemory
+from headway_trace.records import Gap, Instruction, Record
 
 
 def as_csv(stream: HostStream, records: Iterable[tuple[Record, ProcessMemory]]) -> str:

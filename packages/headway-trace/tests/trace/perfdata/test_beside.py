@@ -9,8 +9,8 @@ import pytest
 from tests.recording.queries.runs import Recorded, Row, Thread, write
 from tests.running import headway
 
-from headway.machine.programs import programs
-from headway.trace.pt import library
+from headway_machine.programs import programs
+from headway_trace.pt import library
 
 from .test_threads import Made, recording, time_of
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.running import headway
 
 from headway.errors import HeadwayError
-from headway.trace import etmv3, etmv4, ptm
-from headway.trace.hosts import HostCapture, csv_lines, open_host
-from headway.trace.perfdata.etm import processors_of
-from headway.trace.records import Instruction, Record, Timestamp
+from headway_trace import etmv3, etmv4, ptm
+from headway_trace.hosts import HostCapture, csv_lines, open_host
+from headway_trace.perfdata.etm import processors_of
+from headway_trace.records import Instruction, Record, Timestamp
 
 from ..encoding import frames
 from ..etmv4 import ON, START, atoms, context, long_address, timestamp

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.trace.perfdata.events import Area, AreaInfo, Aux, Comm, Event, Exit, Fork, MemoryMapping, Switch, events
-from headway.trace.perfdata.file import Feature, PerfFile
+from headway_trace.perfdata.events import Area, AreaInfo, Aux, Comm, Event, Exit, Fork, MemoryMapping, Switch, events
+from headway_trace.perfdata.file import Feature, PerfFile
 
 from .writing import CPU, IDENTIFIER, SAMPLE_TYPE, TID, TIME, Writer, text
 

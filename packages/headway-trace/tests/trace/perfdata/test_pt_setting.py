@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.trace.memory import Files, Part, ProcessMemory
-from headway.trace.pt.filters import AddressFilter, filters_in, located
-from headway.trace.pt.setting import PtSetting
-from headway.trace.pt.threads import setting_of
+from headway_trace.memory import Files, Part, ProcessMemory
+from headway_trace.pt.filters import AddressFilter, filters_in, located
+from headway_trace.pt.setting import PtSetting
+from headway_trace.pt.threads import setting_of
 
 PMU, MTC_FREQUENCY = 8, 0xF << 14
 

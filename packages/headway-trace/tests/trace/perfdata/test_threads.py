@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from tests.running import headway
 
 from headway.errors import HeadwayError, SelectionError
-from headway.trace.hosts import csv_lines, open_host
-from headway.trace.perfdata.file import Feature
-from headway.trace.perfdata.recorded import Recorded
-from headway.trace.pt import library
-from headway.trace.pt.threads import PtThreads
-from headway.trace.records import Gap, Instruction, Why
+from headway_trace.hosts import csv_lines, open_host
+from headway_trace.perfdata.file import Feature
+from headway_trace.perfdata.recorded import Recorded
+from headway_trace.pt import library
+from headway_trace.pt.threads import PtThreads
+from headway_trace.records import Gap, Instruction, Why
 
 from ..common import in_common
 from ..pt import Program, Walk, disable, enable, fup, program, synchronisation, tsc

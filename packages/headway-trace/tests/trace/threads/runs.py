@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.machine._processor import MachineProcessor
-from headway.machine.config import Config
-from headway.machine.image import MachineImage
-from headway.trace.threads._flow import ThreadDecoder, ThreadRows
-from headway.trace.threads.segments import Segments
+from headway_machine._processor import MachineProcessor
+from headway_machine.config import Config
+from headway_machine.image import MachineImage
+from headway_trace.threads._flow import ThreadDecoder, ThreadRows
+from headway_trace.threads.segments import Segments
 
 if TYPE_CHECKING:
-    from headway.trace.threads._flow import Row
+    from headway_trace.threads._flow import Row
 
 EXECUTED, NOT_TAKEN, UNKNOWN = 16, 17, 32
 

@@ -46,8 +46,8 @@ from tests.machine.programs import DATA
 from tests.trace.threads.runs import run
 from tests.trace.threads.test_events import SELECT, STORE, VALUE, loop, sequence, traced
 
-from headway.machine.config import Action, Config, ProfileCounter, SequencerMove, TraceUnitConfig, Trigger
-from headway.machine.image import MachineImage
+from headway_machine.config import Action, Config, ProfileCounter, SequencerMove, TraceUnitConfig, Trigger
+from headway_machine.image import MachineImage
 
 # --- Actions, read back by the program itself -------------------------------------------------------------------------
 

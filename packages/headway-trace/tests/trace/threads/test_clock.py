@@ -11,9 +11,9 @@ from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.programs import program
 from tests.trace.threads.runs import run
 
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
-from headway.trace.threads.clock import Clock, ClockChange
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
+from headway_trace.threads.clock import Clock, ClockChange
 
 WINDOW = 1024
 CLOCK, DUTY = 0x7D1, 0x7D2

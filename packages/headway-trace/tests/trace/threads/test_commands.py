@@ -16,9 +16,9 @@ from tests.running import headway
 from tests.trace.threads.runs import Run, run
 
 from headway.binary.lines import LineTable
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
-from headway.trace.threads.container import COUNTED
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
+from headway_trace.threads.container import COUNTED
 
 pytestmark = pytest.mark.end_to_end
 
@@ -70,7 +70,7 @@ def test_all_formats_say_the_same() -> None:
 
 @pytest.mark.parametrize("cycle", [0, 1, 700, 5000, 20_000, 39_999])
 def test_at_says_what_everybody_did(recorded: Path, truth: Run, cycle: int) -> None:
-    from headway.trace.threads.reading import STATES
+    from headway_trace.threads.reading import STATES
 
     result = headway("trace", "at", recorded, "--image", PROGRAM, "--cycle", cycle, "--format", "json")
     assert result.returncode == 0, result.stderr
@@ -319,7 +319,7 @@ def test_stats_add_up_the_profile(tmp_path: Path) -> None:
 
 
 def documented() -> list[str]:
-    text = (EXAMPLES.parent / "docs" / "trace.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "trace.md").read_text()
     return [
         line.partition("   ")[0] for line in text.splitlines() if line.startswith("headway trace") and ".hwt" in line
     ]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import HeadwayError
-from headway.trace.threads.container import MAGIC, MachineShape, TraceFile, TraceFileWriter
+from headway_trace.threads.container import MAGIC, MachineShape, TraceFile, TraceFileWriter
 
 SHAPE = MachineShape(cores=2, threads=6, strict=True, cycle_accurate=True, window=1024, program="0" * 64, name="a.elf")
 

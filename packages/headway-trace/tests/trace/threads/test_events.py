@@ -14,8 +14,8 @@ from tests.machine.examples import program as example
 from tests.machine.programs import DATA, leave, program
 from tests.trace.threads.runs import Run, run, strayed, untrue
 
-from headway.machine.config import Action, Config, SequencerMove, TraceUnitConfig, Trigger
-from headway.machine.image import MachineImage
+from headway_machine.config import Action, Config, SequencerMove, TraceUnitConfig, Trigger
+from headway_machine.image import MachineImage
 
 SELECT, VALUE = 0x7D8, 0x7D9
 STORE = RAM + 4 * 4

@@ -8,8 +8,8 @@ import pytest
 from tests.fuzz.mutation import varint, word
 from tests.fuzz.targets.hwt import framed
 
-from headway.trace.threads.container import MachineShape, TraceFile, TraceFileWriter, digest_of
-from headway.trace.threads.reading import Trace, TracedProgram
+from headway_trace.threads.container import MachineShape, TraceFile, TraceFileWriter, digest_of
+from headway_trace.threads.reading import Trace, TracedProgram
 
 START, NOPS = 0x8000_0000, b"\x01\x00" * 64
 PROGRAM = TracedProgram(((START, NOPS),))

@@ -19,14 +19,14 @@ from tests.trace.threads.test_events import STORE, loop, sequence
 from tests.trace.threads.test_perfetto import edges, program
 
 from headway.errors import HeadwayError
-from headway.machine.config import Action, Config, TraceUnitConfig, Trigger
-from headway.machine.image import MachineImage
-from headway.machine.machine import Machine
-from headway.trace.threads.container import COUNTED, TraceFile
-from headway.trace.threads.reading import Trace as Traced
-from headway.trace.threads.slices import track_of, write
 from headway.views.html.stretches import Stretches
 from headway.views.perfetto.tracks import File
+from headway_machine.config import Action, Config, TraceUnitConfig, Trigger
+from headway_machine.image import MachineImage
+from headway_machine.machine import Machine
+from headway_trace.threads.container import COUNTED, TraceFile
+from headway_trace.threads.reading import Trace as Traced
+from headway_trace.threads.slices import track_of, write
 
 MARK = (Action(1, mark=True),)
 TRIGGER = 19

@@ -14,12 +14,12 @@ from tests.machine.examples import Shape
 from tests.trace.threads.runs import Run, strayed, untrue
 from tests.trace.threads.test_truth import traced
 
-from headway.trace.threads._flow import ThreadDecoder
-from headway.trace.threads._mending import LONGEST_BURST, WIDTH, mend, vouched_for
-from headway.trace.threads.segments import Segment, Segments
+from headway_trace.threads._flow import ThreadDecoder
+from headway_trace.threads._mending import LONGEST_BURST, WIDTH, mend, vouched_for
+from headway_trace.threads.segments import Segment, Segments
 
 if TYPE_CHECKING:
-    from headway.trace.threads._flow import Row
+    from headway_trace.threads._flow import Row
 
 HEAD = 63
 """Bytes of the head with which the stream ends, about: nothing comes after it by which it could be mended."""

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from tests.machine.examples import EXAMPLES
 from tests.running import headway
 
-from headway.trace.selection import Wanted
-from headway.trace.threads import reading
-from headway.trace.threads.container import TraceFile
-from headway.trace.threads.program import read_program
-from headway.trace.threads.reading import Trace, state_of
+from headway_trace.selection import Wanted
+from headway_trace.threads import reading
+from headway_trace.threads.container import TraceFile
+from headway_trace.threads.program import read_program
+from headway_trace.threads.reading import Trace, state_of
 
 if TYPE_CHECKING:
-    from headway.trace.threads._flow import Row
+    from headway_trace.threads._flow import Row
 
 HWT, ELF = EXAMPLES / "sleepers.hwt", EXAMPLES / "sleepers.elf"
 Shown = tuple[int, "Row", str]

@@ -15,15 +15,15 @@ from tests.perfetto import read_back
 from tests.trace.slices import check_nesting
 
 from headway.errors import HeadwayError
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
-from headway.machine.machine import Machine
-from headway.trace.edges import Edge
-from headway.trace.threads.container import TraceFile
-from headway.trace.threads.reading import Trace as Traced
-from headway.trace.threads.reading import TracedProgram, functions_of
-from headway.trace.threads.slices import track_of, walk, write
 from headway.views.perfetto.tracks import File
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
+from headway_machine.machine import Machine
+from headway_trace.edges import Edge
+from headway_trace.threads.container import TraceFile
+from headway_trace.threads.reading import Trace as Traced
+from headway_trace.threads.reading import TracedProgram, functions_of
+from headway_trace.threads.slices import track_of, walk, write
 
 
 @pytest.fixture(scope="module", params=["skip"] if FEW else ["strict", "skip"])

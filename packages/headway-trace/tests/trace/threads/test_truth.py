@@ -21,8 +21,8 @@ from tests.machine.programs import program
 from tests.machine.streams import bench
 from tests.trace.threads.runs import EXECUTED, NOT_TAKEN, Run, run, run_started, strayed, untrue
 
-from headway.machine.config import Config, TraceUnitConfig
-from headway.machine.image import MachineImage
+from headway_machine.config import Config, TraceUnitConfig
+from headway_machine.image import MachineImage
 
 pytestmark = pytest.mark.end_to_end
 
@@ -232,7 +232,7 @@ def test_a_trace_buffer_keeps_the_end() -> None:
 
 
 def test_being_traced_changes_nothing() -> None:
-    from headway.machine.machine import Machine
+    from headway_machine.machine import Machine
 
     plain, trace = Config(), Config(trace=TraceUnitConfig(enabled=True, port=1))
     digests = {Machine(config).run(example("sort")).digest for config in (plain, Config())}

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -63,8 +63,15 @@ def _added() -> Mapping[str, tuple[str, str]]:
     """Return the commands that other distributions add. It takes 10 ms and more: it looks at all that is installed."""
     from importlib.metadata import entry_points
 
-    found = sorted(entry_points(group=_GROUP))
-    return {name: command for added in found for name, command in added.load().items() if name not in _COMMANDS}
+    found: dict[str, tuple[str, str]] = {}
+    for added in sorted(entry_points(group=_GROUP)):
+        with suppress(ImportError):  # of a distribution that is removed, or installed in part
+            found.update(added.load())
+    return {name: command for name, command in found.items() if name not in _COMMANDS}
+
+
+_ELSEWHERE = {"machine": "headway-machine", "rtl": "headway-machine", "trace": "headway-trace"}
+"""Commands that other distributions of the project add, for who has not installed those."""
 
 
 class _Group(click.Group):
@@ -84,6 +91,15 @@ class _Group(click.Group):
             command: click.Command = importlib.import_module(where).command
         command.short_help = what
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in _ELSEWHERE and self.get_command(ctx, name) is None:
+            needed = _ELSEWHERE[name]
+            ctx.fail(f"headway {name} comes with {needed}, which is not installed: pip install {needed}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -57,7 +57,7 @@ class Document:
     command: tuple[str, ...] | None = None
     exit_status: int | None = None
     program: str = ""
-    """The digest of the machine's program, as its traces have it (`headway.trace.threads.container`); else empty."""
+    """The digest of the machine's program, as its traces have it (`headway_trace.threads.container`); else empty."""
     parts: int | None = None
     """The number of parts written, dropped ones included; None: the recording was not closed."""
     limited: bool = False

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headway.advice import Advice
-from headway.cli.machine_pages import observed
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
-from headway.machine.machine import Machine
-from headway.machine.observer import Observer
-from headway.machine.programs import programs
 from headway.model import Behind, Cause, Cell, Durations, Kind, Ledger, Longest, Processor, Task, Thread, Window
 from headway.recording.format import part_name
 from headway.recording.queries.catalogue import find
@@ -28,6 +24,10 @@ from headway.views.html import slices
 from headway.views.html.words import sentences
 from headway.views.palette import ORDER
 from headway.views.printable import visible
+from headway_machine.commands.pages import observed
+from headway_machine.machine import Machine
+from headway_machine.observer import Observer
+from headway_machine.programs import programs
 
 from ...browser import ask, browser, load, missing, said
 from ...ledgers import HOSTILE_NAMES

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.trace.slices import block
 
-from headway.trace.edges import Edge
 from headway.views.html._spans import InnermostSpans
 from headway.views.html.document import Subject
 from headway.views.html.stretches import Stretches
+from headway_trace.edges import Edge
 
 from .reading import Page, rows_of
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from headway.machine.config import Config
-from headway.machine.machine import Machine
+from headway_machine.config import Config
+from headway_machine.machine import Machine
 
 from .observed import ObservedUnit
 from .simulator import compiled

@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.machine._processor import LIMIT, MachineProcessor
-from headway.machine.config import RAM, TCM, Config, MemoryConfig, Pipeline, Tlb
-from headway.machine.image import MachineImage
+from headway_machine._processor import LIMIT, MachineProcessor
+from headway_machine.config import RAM, TCM, Config, MemoryConfig, Pipeline, Tlb
+from headway_machine.image import MachineImage
 
 from ..core.computer import MEMORY_BITS, Computer
 from ..names import COUNTERS

@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any, NamedTuple
 
-from headway.machine.config import Config
+from headway_machine.config import Config
 
 from ..monitor import StateMonitor
 from .simulator import compiled

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from headway.machine.config import Config
+from headway_machine.config import Config
 
 from ..profile_buffer import ProfileBuffer
 from .simulator import compiled

@@ -151,6 +151,10 @@ def test_a_recording_says_what_to_install(python: Path, arguments: list[str], tm
     assert done.stderr.count("\n") == 1
 
 
-def test_the_machine_runs_a_program(python: Path, tmp_path: Path) -> None:
-    done = headway(python, "machine", "run", "-q", str(ROOT / "examples" / "crc32.elf"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(("command", "distribution"), [("machine", "headway-machine"), ("trace", "headway-trace")])
+def test_a_command_of_another_distribution_says_what_to_install(
+    python: Path, command: str, distribution: str, tmp_path: Path
+) -> None:
+    done = headway(python, command, "--help", cwd=tmp_path)
+    assert done.returncode == 125
+    assert f"comes with {distribution}, which is not installed: pip install {distribution}" in done.stderr

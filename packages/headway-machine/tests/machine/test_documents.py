@@ -29,7 +29,10 @@ def commands(page: str) -> list[str]:
     return [line.partition("  ")[0] for line in lines if line.startswith("headway machine ") and "prog.elf" not in line]
 
 
-@pytest.mark.parametrize("page", ["docs/commands.md", "docs/machine-runs.md", "examples/machine/README.md"])
+COMMANDS = "../headway/docs/commands.md"
+
+
+@pytest.mark.parametrize("page", [COMMANDS, "docs/machine-runs.md", "examples/machine/README.md"])
 def test_commands_work_as_they_are_written(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.c", "*.S"))
     found = commands(page)
@@ -68,7 +71,7 @@ def test_the_device_of_the_debugging_page_counts(monkeypatch: pytest.MonkeyPatch
 
 def test_the_python_of_the_commands_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    (block,) = (block for block in blocks("docs/commands.md", "python") if "headway_machine.Machine" in block)
+    (block,) = (block for block in blocks(COMMANDS, "python") if "Machine" in block)
     scope: dict[str, object] = {}
-    exec("import headway\n" + block, scope)
+    exec(block, scope)
     assert scope["result"].exit_status == 0  # type: ignore[attr-defined]

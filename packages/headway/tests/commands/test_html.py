@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import zlib
@@ -286,37 +285,3 @@ def test_stat_writes_a_page_beside_its_table(tmp_path: Path) -> None:
     said = Page(target.read_text(encoding="utf-8")).document
     assert (said["command"], said["exit_status"], said["title"]) == ("sh -c exit 3", 3, "sh")
     assert "headway record" in said["missing"]["timeline"]
-
-
-def test_the_machine_s_page_is_in_cycles(tmp_path: Path) -> None:
-    target = tmp_path / "out.html"
-    program = Path(__file__).parents[2] / "examples" / "integer.elf"
-    done = headway("machine", "run", program, "--html", target, "--json")
-    said = Page(target.read_text(encoding="utf-8")).document
-    report = json.loads(done.stderr)
-    assert (said["unit"], said["time_unit"]) == ("cycles", "cycles")
-    assert said["threads"]["epi"] == [thread["indices"]["epi"] for thread in report["threads"]]
-    assert said["threads"]["me"] == [thread["indices"]["me"] for thread in report["threads"]]
-
-
-def test_a_trace_is_exported_as_a_page(tmp_path: Path) -> None:
-    examples = Path(__file__).parents[2] / "examples"
-    target = tmp_path / "out.html"
-    words: list[str | Path] = [
-        "trace",
-        "export",
-        examples / "sleepers.hwt",
-        "--image",
-        examples / "sleepers.elf",
-        "--to",
-        "html",
-    ]
-    done = headway(*words, "-o", target)
-    assert (done.returncode, done.stderr) == (0, "")
-    said = Page(target.read_text(encoding="utf-8")).document
-    assert said["threads"]["name"] == [f"hart {number}" for number in range(6)]
-    assert {"user.main", "idle.c1"} <= {*said["states"]}
-    assert said["timeline"]["edges"] is not None
-    failed = headway(*words, "-o", tmp_path)
-    assert failed.returncode == 125
-    assert "name another file" in failed.stderr

@@ -39,7 +39,7 @@ from headway.session.measure import observe
 
 pytest.importorskip("capstone", reason="needs the extra spin")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
 
 
 @given(st.lists(st.sampled_from(["a", "b", None]), max_size=30))

@@ -66,11 +66,17 @@ class EndedThreads:
         if self._memory.durations is not None:
             self._memory.durations.release()
 
-    def wait_for_exit(self, pid: int) -> None:
-        """Wait until the threads of a process that has ended have left their processors: they do a little later."""
-        deadline = time.monotonic() + MAX_EXIT_SECONDS
-        while self._memory.is_measured(pid) and time.monotonic() < deadline:
+    def wait_for_exit(self, pid: int, seconds: float = MAX_EXIT_SECONDS) -> bool:
+        """Wait until the threads of a process that has ended have left their processors: they do a little later.
+
+        Return whether they have. One that others keep from its processor can take longer than these ``seconds``.
+        """
+        deadline = time.monotonic() + seconds
+        while self._memory.is_measured(pid):
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(0.0002)
+        return True
 
     def take(self, at: int) -> None:
         """Add the threads that had ended by the snapshot at this moment."""

@@ -12,6 +12,7 @@ from headway.linux.bpf.costs.calibration import ExercisingProcess
 from headway.linux.bpf.programs.attaching import Attachments
 from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.bpf.programs.other_programs import describe, other_programs
+from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.levels import Level
 from headway.linux.perf import counters
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:  # what few measurements need is loaded by those
 __all__ = ["PreparedPrograms"]
 
 _LOOK_SECONDS = 10.0
+_LONGEST_EXIT = 30.0
+"""Seconds in which a thread that has ended gets a processor once more, however many threads want it."""
 
 
 class PreparedPrograms:
@@ -87,10 +90,15 @@ class PreparedPrograms:
         """Forget what was measured of the process that calibration was done on, which has ended.
 
         It stays the only one that may be measured: a handler on a processor that the hypervisor has taken away may be
-        at work still, and would have measuring begin before it does.
+        at work still, and would have measuring begin before it does. Raises UnavailableError.
         """
         memory = self.programs.memory
-        self.ended.wait_for_exit(pid)
+        if not self.ended.wait_for_exit(pid, _LONGEST_EXIT):  # it would be among the measured threads
+            raise UnavailableError(
+                f"the process that headway calibrates with has ended, and has not left its processor in "
+                f"{_LONGEST_EXIT:.0f} s",
+                "measure when fewer threads of real-time priority run",
+            )
         self.ended.discard(memory.now())
         memory.reset()
         if self.stacks is not None:

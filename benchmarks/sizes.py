@@ -1,8 +1,9 @@
 """The disk space of each way to install headway: ``python -m benchmarks.sizes [WHEEL]``, without root.
 
 Each is installed by pip into a directory of its own. Its size is the sum of the bytes of all files, bytecode included,
-as pip leaves them. Without a wheel, one is built from this checkout first. The packages are the newest in the index.
-``python -m benchmarks`` leaves this benchmark out, because it needs an index.
+as pip leaves them. Without a wheel, those of this checkout are built first; the wheels of the other distributions are
+looked for beside that of headway. The packages are the newest in the index. ``python -m benchmarks`` leaves this
+benchmark out, because it needs an index.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
 def build(folder: Path) -> Path:
-    """Build a wheel of this checkout; return its path."""
-    subprocess.run([*PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
-    (wheel,) = folder.glob("headway-*.whl")
+    """Build the wheels of this checkout; return the path of headway's."""
+    packages = [ROOT / "packages" / name for name in ("headway", "headway-trace", "headway-machine")]
+    subprocess.run([*PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, *packages], check=True)
+    (wheel,) = folder.glob("headway-[0-9]*.whl")
     return wheel
 
 
@@ -33,7 +35,8 @@ def installed(wheel: Path, extra: str) -> tuple[int, int, int]:
     """Return the bytes of the installation with an extra (none: ""), of headway in it, and its number of packages."""
     with TemporaryDirectory() as scratch:
         what = f"{wheel}[{extra}]" if extra else str(wheel)
-        subprocess.run([*PIP, "install", "--quiet", "--target", scratch, what], check=True)
+        beside = f"--find-links={wheel.parent}"
+        subprocess.run([*PIP, "install", "--quiet", "--pre", beside, "--target", scratch, what], check=True)
         folder = Path(scratch)
         return size(folder), size(folder / "headway"), len(list(folder.glob("*.dist-info")))
 
@@ -50,7 +53,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         base, ours, packages = installed(wheel, "")
         print(f"{heading()}, Python {sys.version.split()[0]}; headway itself has {ours / 1e6:.1f} MB\n")
         rows = [["`headway`", f"{base / 1e6:.1f} MB", "", str(packages)]]
-        for extra in (*EXTRAS, "all"):
+        for extra in (*EXTRAS, "trace", "machine", "rtl", "all"):
             whole, _, packages = installed(wheel, extra)
             more = f"{(whole - base) / 1e6:.1f} MB"
             rows.append([f"`headway[{extra}]`", f"{whole / 1e6:.1f} MB", more, str(packages)])

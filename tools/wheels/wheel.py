@@ -23,6 +23,7 @@ DISTRIBUTIONS = {
     "headway": (
         "headway/linux/bpf/progress.bpf.o",
         "headway/linux/bpf/plain.bpf.o",
+        "headway/linux/bpf/clocks.bpf.o",
         "headway/linux/syscalls/_calls.py",
         "headway/demo/threads",
         *(f"headway/linux/lib/{name}" for name in (*LIBRARIES, NOTICE)),

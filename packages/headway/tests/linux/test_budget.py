@@ -24,11 +24,14 @@ from headway.linux.sources.ebpf.budget import (
     percent,
 )
 
-SWITCHES, CALLS, INTERRUPTS = Level
+CLOCKS, SWITCHES, CALLS, INTERRUPTS = Level
+EXACT = (SWITCHES, CALLS, INTERRUPTS)
+"""The levels at which programs run at what happens."""
 MS = 1_000_000
 PRICES = {"switch": 500, "wake": 300, "enter": 120, "leave": 120, "fault": 150, "interrupt": 140, "interrupt_end": 140}
 """ns an event. They need not be right here."""
-LAYERS = {
+LAYERS: dict[Level, tuple[str, ...]] = {
+    CLOCKS: (),
     SWITCHES: ("switch", "wake"),
     CALLS: ("enter", "leave", "fault"),
     INTERRUPTS: ("interrupt", "interrupt_end"),
@@ -50,7 +53,7 @@ class Load:
 
     def events(self, layer: Level) -> dict[str, int]:
         """Events per second by kind."""
-        count = {SWITCHES: self.switches, CALLS: self.calls, INTERRUPTS: self.interrupts}[layer]
+        count = {CLOCKS: 0, SWITCHES: self.switches, CALLS: self.calls, INTERRUPTS: self.interrupts}[layer]
         return dict.fromkeys(LAYERS[layer], count)
 
     def share(self, level: Level) -> float:
@@ -90,6 +93,11 @@ class Step:
     def left(self) -> bool:
         """Whether the level was too dear."""
         return self.next < self.level
+
+
+def above_clocks(budget: float, price: float, start: Level = SWITCHES, levels: Sequence[Level] = EXACT) -> BudgetPolicy:
+    """A policy that chooses among the levels at which programs run at what happens."""
+    return BudgetPolicy(budget, price, start, levels)
 
 
 def simulate(
@@ -155,7 +163,7 @@ CHANGE_PRICES = st.integers(0, 60).map(lambda ms: float(ms * MS))
 BUSY = st.one_of(st.just(0.0), st.floats(0, 1), st.floats(1, 64))
 RATES = st.one_of(st.integers(0, 1000), st.integers(0, 100_000), st.integers(0, 5_000_000))
 LOADS = st.lists(st.builds(Load, st.floats(0.1, 30), BUSY, RATES, RATES, RATES), min_size=1, max_size=6)
-LEVELS = st.sampled_from(Level)
+LEVELS = st.sampled_from(EXACT)
 NOISE = st.floats(0, 0.5)
 
 
@@ -167,7 +175,7 @@ def test_a_level_is_kept_only_if_the_last_second_was_within_the_budget(
     budget: float, price: float, start: Level, loads: list[Load], period: int, noise: float, own: float
 ) -> None:
     """So no cost above the budget lasts for more than a second, as long as there is a cheaper level."""
-    steps = simulate(BudgetPolicy(budget, price, start), loads, period, own, noise)
+    steps = simulate(above_clocks(budget, price, start), loads, period, own, noise)
     for window in windows(steps):
         last = window[-1]
         if last.next is last.level and last.level is not SWITCHES and not any(s.left for s in window):
@@ -179,7 +187,7 @@ def test_what_exceeds_the_budget_in_any_second_is_a_single_period_before_a_step_
     budget: float, price: float, start: Level, loads: list[Load], period: int, noise: float
 ) -> None:
     """A step down may come after a burst that used up the budget of its second: the second that spans it has both."""
-    steps = simulate(BudgetPolicy(budget, price, start), loads, period, 0.0, noise)
+    steps = simulate(above_clocks(budget, price, start), loads, period, 0.0, noise)
     before: dict[int, float] = {}
     for window in windows(steps):
         before[window[-1].end] = allowed(window, budget)
@@ -193,7 +201,7 @@ def test_what_exceeds_the_budget_in_any_second_is_a_single_period_before_a_step_
 def test_the_cheapest_level_above_the_budget_is_said_and_only_then(
     budget: float, price: float, start: Level, loads: list[Load], period: int, noise: float
 ) -> None:
-    steps = simulate(BudgetPolicy(budget, price, start), loads, period, 0.0, noise)
+    steps = simulate(above_clocks(budget, price, start), loads, period, 0.0, noise)
     for window in windows(steps):
         last = window[-1]
         share = sum(s.period.costs[SWITCHES] for s in window) / sum(base(s.period) for s in window)
@@ -209,7 +217,7 @@ def test_the_cheapest_level_above_the_budget_is_said_and_only_then(
 def test_only_the_next_level_is_tried_and_only_when_it_is_paid_for(
     budget: float, price: float, start: Level, loads: list[Load], period: int, noise: float
 ) -> None:
-    policy = BudgetPolicy(budget, price, start)
+    policy = above_clocks(budget, price, start)
     banks = [policy.bank]
     steps: list[Step] = []
     for load in loads:
@@ -227,7 +235,7 @@ def test_only_the_next_level_is_tried_and_only_when_it_is_paid_for(
 def test_every_decision_has_a_reason_that_names_the_level(
     budget: float, price: float, start: Level, loads: list[Load], period: int
 ) -> None:
-    policy = BudgetPolicy(budget, price, start)
+    policy = above_clocks(budget, price, start)
     assert start.value in policy.why
     for load in loads:
         simulate(policy, [load], period)
@@ -238,7 +246,7 @@ def test_every_decision_has_a_reason_that_names_the_level(
 def test_the_policy_tells_what_everything_cost(
     budget: float, price: float, start: Level, loads: list[Load], period: int
 ) -> None:
-    policy = BudgetPolicy(budget, price, start)
+    policy = above_clocks(budget, price, start)
     steps = simulate(policy, loads, period)
     assert policy.changes == changes(steps)
     whole = sum(base(s.period) for s in steps)
@@ -280,7 +288,7 @@ def test_a_steady_cheap_load_is_seen_in_full_and_stays_so(
     budget: float, price: float, busy: float, a: float, b: float, c: float, period: int
 ) -> None:
     whole = max(a + b + c, 0.01) / 0.75  # all of it costs three quarters of the budget
-    policy = BudgetPolicy(budget, price * per_second(budget, busy))
+    policy = above_clocks(budget, price * per_second(budget, busy))
     load = steady(budget, busy, (a / whole, b / whole, c / whole), 2 * saving(price, 0.75) + 30)
     steps = simulate(policy, [load], period)
     assert policy.level is INTERRUPTS
@@ -294,7 +302,7 @@ def test_a_steady_dear_load_stays_at_switches_and_trials_stay_within_the_budget(
     budget: float, price: float, busy: float, a: float, b: float, c: float, period: int, noise: float
 ) -> None:
     change = price * per_second(budget, busy)
-    steps = simulate(BudgetPolicy(budget, change), [steady(budget, busy, (a, b, c), 300)], period, 0.0, noise)
+    steps = simulate(above_clocks(budget, change), [steady(budget, busy, (a, b, c), 300)], period, 0.0, noise)
     tried = trials(steps)
     assert all(s.level is CALLS and s.left for s in tried)
     assert len(tried) <= 6 + 300 * SECOND / LONGEST_WAIT
@@ -316,7 +324,7 @@ def test_a_load_with_dear_interrupts_stays_at_calls(
     budget: float, price: float, busy: float, a: float, b: float, c: float, period: int
 ) -> None:
     first = saving(price, 0.7)
-    policy = BudgetPolicy(budget, price * per_second(budget, busy))
+    policy = above_clocks(budget, price * per_second(budget, busy))
     steps = simulate(policy, [steady(budget, busy, (a, b, c), first + 200)], period)
     late = [s for s in steps if s.end > (first + 1) * SECOND]
     assert SWITCHES not in {s.next for s in late}
@@ -329,7 +337,7 @@ def test_a_load_with_dear_interrupts_stays_at_calls(
 def test_a_load_too_dear_for_any_level_is_left_at_switches_and_told(
     budget: float, price: float, busy: float, a: float, b: float, c: float, period: int, start: Level
 ) -> None:
-    policy = BudgetPolicy(budget, price, start)
+    policy = above_clocks(budget, price, start)
     load = steady(budget, busy, (a, b, c), 100)
     steps = simulate(policy, [load], period)
     assert changes(steps) == (start is not SWITCHES)
@@ -349,7 +357,7 @@ def test_a_load_that_becomes_dear_is_left_within_a_second(
 ) -> None:
     cheap = steady(budget, busy, (0.1, 0.1, 0.1), 30)
     dear = steady(budget, busy, (0.5, times, times), 10)
-    steps = simulate(BudgetPolicy(budget, price, start), [cheap, dear], period)
+    steps = simulate(above_clocks(budget, price, start), [cheap, dear], period)
     begin = next(s.end for s in steps if s.load is dear)
     late = [s for s in steps if s.end > begin + SECOND + period]
     tried = trials(steps)
@@ -364,7 +372,7 @@ def test_a_load_that_has_gone_is_followed(
     """At the latest when what was owed for a minute is paid, and the changes are saved for."""
     dear = steady(budget, busy, (0.4, times, times), 100)
     cheap = steady(budget, rest, (0.1, 0.1, 0.1), (60 + 60) / 0.6 + 2 * saving(price, 0.4) + 10)
-    policy = BudgetPolicy(budget, price * per_second(budget, rest))
+    policy = above_clocks(budget, price * per_second(budget, rest))
     simulate(policy, [dear, cheap], period)
     assert policy.level is INTERRUPTS
 
@@ -377,7 +385,7 @@ def test_a_load_that_comes_and_goes_stays_within_the_budget_in_the_long_run(
     """Each return finds the level of the quiet time attached: what that costs beyond the budget is owed."""
     dear = steady(budget, busy, (0.4, times, times), seconds)
     quiet = steady(budget, 0.5, (0.05, 0.05, 0.05), seconds)
-    steps = simulate(BudgetPolicy(budget, price), [dear, quiet] * round(100 / seconds), period)
+    steps = simulate(above_clocks(budget, price), [dear, quiet] * round(100 / seconds), period)
     total = spent(steps) + price * changes(steps)
     dearest = max(spent(window) for window in windows(steps)) + 4 * price
     assert total <= allowed(steps, budget) + dearest
@@ -389,18 +397,18 @@ def test_a_load_that_comes_and_goes_stays_within_the_budget_in_the_long_run(
 def period_of(costs: Sequence[float], own: float = 0.0, busy: float = 1.0, ms: int = 100) -> Period:
     """Costs are parts of the elapsed time."""
     elapsed = ms * MS
-    layers = dict(zip(Level, (cost * elapsed for cost in costs), strict=False))
+    layers = dict(zip(EXACT, (cost * elapsed for cost in costs), strict=False))
     return Period(elapsed, round(busy * elapsed), layers, own * elapsed)
 
 
 def test_the_levels_are_in_order() -> None:
-    assert SWITCHES < CALLS < INTERRUPTS
-    assert (SWITCHES.below, SWITCHES.above, CALLS.above, INTERRUPTS.above) == (None, CALLS, INTERRUPTS, None)
-    assert [CALLS.includes(layer) for layer in Level] == [True, True, False]
+    assert CLOCKS < SWITCHES < CALLS < INTERRUPTS
+    assert (CLOCKS.below, CLOCKS.above, CALLS.above, INTERRUPTS.above) == (None, SWITCHES, INTERRUPTS, None)
+    assert [CALLS.includes(layer) for layer in Level] == [True, True, True, False]
 
 
 def test_a_burst_is_allowed_that_the_rest_of_its_second_makes_up_for() -> None:
-    policy = BudgetPolicy(0.01, 0.0, CALLS)
+    policy = above_clocks(0.01, 0.0, CALLS)
     for _ in range(9):
         policy.feed(period_of((0.001, 0.001)))
     assert policy.feed(period_of((0.001, 0.07))) is CALLS
@@ -411,14 +419,14 @@ def test_a_burst_is_allowed_that_the_rest_of_its_second_makes_up_for() -> None:
 
 
 def test_an_excess_is_left_at_once_down_to_the_level_that_fits() -> None:
-    both = BudgetPolicy(0.01, 0.0, INTERRUPTS)
+    both = above_clocks(0.01, 0.0, INTERRUPTS)
     assert both.feed(period_of((0.001, 0.02, 0.02))) is SWITCHES
-    one = BudgetPolicy(0.01, 0.0, INTERRUPTS)
+    one = above_clocks(0.01, 0.0, INTERRUPTS)
     assert one.feed(period_of((0.001, 0.002, 0.02))) is CALLS
 
 
 def test_waits_between_trials_in_vain_double_up_to_a_minute() -> None:
-    policy = BudgetPolicy(0.05, 0.0)
+    policy = above_clocks(0.05, 0.0)
     steps = simulate(policy, [Load.of_shares(400, 4, 0.001, 0.06, 0.0)], 100 * MS)
     waits = [(after.end - before.end) / SECOND for before, after in pairwise(trials(steps))]
     assert [round(wait) for wait in waits[:6]] == [2, 4, 8, 16, 32, 60]
@@ -434,14 +442,14 @@ def test_waits_between_trials_in_vain_double_up_to_a_minute() -> None:
     ],
 )
 def test_another_load_is_tried_without_the_wait(load: Load, level: Level) -> None:
-    policy = BudgetPolicy(0.05, 0.0)
+    policy = above_clocks(0.05, 0.0)
     simulate(policy, [Load.of_shares(100, 4, 0.01, 0.06, 0.0), load], 100 * MS)
     assert policy.level is level
 
 
 def test_a_change_is_saved_for() -> None:
     """1 % of a processor is 10 ms a second: two changes of 40 ms and the trial take 9 s."""
-    steps = simulate(BudgetPolicy(0.01, 40.0 * MS), [Load.of_shares(60, 1, 0.0, 0.0, 0.0)], 100 * MS)
+    steps = simulate(above_clocks(0.01, 40.0 * MS), [Load.of_shares(60, 1, 0.0, 0.0, 0.0)], 100 * MS)
     first, second = (s.end / SECOND for s in steps if s.next > s.level)
     assert first == pytest.approx(9, abs=0.2)
     assert second == pytest.approx(first + 4, abs=0.2)  # the way back was not needed
@@ -449,14 +457,14 @@ def test_a_change_is_saved_for() -> None:
 
 def test_a_trial_that_was_dearer_than_expected_is_paid_off_before_the_next() -> None:
     """Calls cost 40 %: a period of it 40 ms, with both changes 120 ms; 0.8 % of a processor is left to pay that."""
-    policy = BudgetPolicy(0.01, 40.0 * MS)
+    policy = above_clocks(0.01, 40.0 * MS)
     steps = simulate(policy, [Load.of_shares(200, 1, 0.002, 0.4, 0.0)], 100 * MS)
     first, second, *_ = trials(steps)
     assert second.end - first.end >= 15 * SECOND
 
 
 def test_an_idle_machine_has_the_budget_of_half_a_processor() -> None:
-    policy = BudgetPolicy(0.01, 0.0)
+    policy = above_clocks(0.01, 0.0)
     assert policy.share is None
     policy.feed(Period(SECOND, 0, {SWITCHES: 4.5e-3 * SECOND}))
     assert policy.over_budget is None
@@ -467,7 +475,7 @@ def test_an_idle_machine_has_the_budget_of_half_a_processor() -> None:
 
 def test_what_the_tool_does_in_bursts_is_averaged() -> None:
     """A page that takes 50 ms each 15 s is a third of a budget of 10 ms a second; it does not move the level."""
-    policy = BudgetPolicy(0.01, 0.0, INTERRUPTS)
+    policy = above_clocks(0.01, 0.0, INTERRUPTS)
     for number in range(600):
         policy.feed(period_of((0.001, 0.001, 0.001), own=0.5 if number % 150 == 149 else 0.0))
     assert policy.level is INTERRUPTS
@@ -475,7 +483,7 @@ def test_what_the_tool_does_in_bursts_is_averaged() -> None:
 
 
 def test_what_the_tool_does_all_the_time_is_noticed_within_a_second() -> None:
-    policy = BudgetPolicy(0.01, 0.0, INTERRUPTS)
+    policy = above_clocks(0.01, 0.0, INTERRUPTS)
     for _ in range(200):
         policy.feed(period_of((0.001, 0.001, 0.001)))
     for _ in range(10):
@@ -485,7 +493,7 @@ def test_what_the_tool_does_all_the_time_is_noticed_within_a_second() -> None:
 
 
 def test_a_level_that_is_not_attached_yet_is_waited_for() -> None:
-    policy = BudgetPolicy(0.01, 0.0)
+    policy = above_clocks(0.01, 0.0)
     while policy.level is SWITCHES:
         policy.feed(period_of((0.001,)))
     for _ in range(5):
@@ -497,20 +505,20 @@ def test_a_level_that_is_not_attached_yet_is_waited_for() -> None:
 def test_a_trial_stays_below_four_fifths_of_the_budget() -> None:
     assert KEEP == 0.8
     for cost, level in ((0.0065, CALLS), (0.0075, SWITCHES)):
-        policy = BudgetPolicy(0.01, 0.0)
+        policy = above_clocks(0.01, 0.0)
         while policy.level is SWITCHES:
             policy.feed(period_of((0.001,)))
         assert policy.feed(period_of((0.001, cost))) is level
 
 
 def test_no_time_changes_nothing() -> None:
-    policy = BudgetPolicy(0.01, 0.0, CALLS)
+    policy = above_clocks(0.01, 0.0, CALLS)
     assert policy.feed(Period(0, 0, {})) is CALLS
     assert policy.why == "calls: the level to start with"
 
 
 def test_a_machine_that_stood_still_does_not_have_the_budget_of_that_time_to_spend() -> None:
-    policy = BudgetPolicy(0.01, 0.0, CALLS)
+    policy = above_clocks(0.01, 0.0, CALLS)
     policy.feed(Period(3600 * SECOND, 3600 * SECOND, {SWITCHES: 0.0, CALLS: 0.0}))
     assert policy.bank <= 0.01 * SECOND
     assert policy.feed(period_of((0.0, 0.2))) is SWITCHES
@@ -519,12 +527,12 @@ def test_a_machine_that_stood_still_does_not_have_the_budget_of_that_time_to_spe
 @pytest.mark.parametrize("budget", [0.0, -0.01, 1.5])
 def test_a_budget_is_a_share(budget: float) -> None:
     with pytest.raises(ValueError, match="a share above 0 and at most 1"):
-        BudgetPolicy(budget, 0.0)
+        above_clocks(budget, 0.0)
 
 
 def test_no_price_and_no_cost_is_negative() -> None:
     with pytest.raises(ValueError, match="cannot cost -1"):
-        BudgetPolicy(0.01, -1)
+        above_clocks(0.01, -1)
     for wrong in ((-1, 0, 0.0, 0.0), (0, -1, 0.0, 0.0), (0, 0, -1.0, 0.0), (0, 0, 0.0, -1.0)):
         elapsed, measured, cost, own = wrong
         with pytest.raises(ValueError, match="can be negative"):

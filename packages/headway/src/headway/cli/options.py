@@ -156,9 +156,9 @@ _DETAIL = (
     click.option(
         "--level",
         type=click.Choice([level.value for level in Level]),
-        help="Level of detail: what is measured exactly. 'switches' costs least: run, ready and waits are exact, and "
-        "processor time is divided by cycles or samples; 'calls' sees system calls and faults too.  [default: "
-        "interrupts, which is everything]",
+        help="Level of detail: what is measured exactly. 'clocks' costs the same whatever threads do: run, ready and "
+        "the sum of waits are exact, the rest is sampled; 'switches' knows each wait, and divides processor time by "
+        "cycles or samples; 'calls' sees system calls and faults too.  [default: interrupts, which is everything]",
     ),
 )
 """How to measure."""
@@ -254,7 +254,7 @@ class TargetOptions:
             functions
             or self.checks
             or self.why
-            or self.level
+            or self.level not in (None, Level.CLOCKS.value)
             or self.budget
             or self.with_tasks
             or self.publish
@@ -305,8 +305,8 @@ class TargetOptions:
         if when:
             self._check_when()
             level = Level.SWITCHES
-        if self.source == "proc" and (self.level or self.budget):
-            raise click.UsageError("--level and --budget are for the source bpf: /proc has one level of detail")
+        if self.source == "proc" and (self.level not in (None, Level.CLOCKS.value) or self.budget):
+            raise click.UsageError("--level and --budget are for the source bpf: /proc has the level clocks alone")
         if self.source == "proc" and self.publish:
             raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
         if "" in self.task_attributes:
@@ -316,7 +316,7 @@ class TargetOptions:
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
         at_all_times = [option for option, given in self._needing_states() if given]
-        if at_all_times and (level is Level.SWITCHES or self.budget):
+        if at_all_times and (level <= Level.SWITCHES or self.budget):
             remedy = "give --level calls or interrupts"
             if self.budget or when:
                 remedy = "leave out --budget" if self.budget else "leave out --when"

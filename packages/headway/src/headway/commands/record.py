@@ -97,6 +97,8 @@ def command(
         raise click.UsageError("/proc has no transitions: recording needs the eBPF source (--source bpf)")
     if wanted.why:
         raise click.UsageError("--why is an option of headway stat: a recording has who ended each wait without it")
+    if wanted.level == Level.CLOCKS.value:
+        raise click.UsageError("clocks have no transitions: recording needs --level switches or more")
     if flight is not None and max_time is not None:
         raise click.UsageError("--flight-recorder says how many seconds are kept: leave out --max-time")
     selection = wanted.selection(argv)

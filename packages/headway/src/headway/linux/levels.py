@@ -10,6 +10,8 @@ __all__ = ["Level"]
 class Level(Enum):
     """Which events the eBPF programs see. A level has its own layer of events and those of the levels below it."""
 
+    CLOCKS = "clocks"
+    """Births and ends of threads alone. What the kernel counts of each thread is read at intervals."""
     SWITCHES = "switches"
     """Switches, wake-ups, forks, execs and exits, and a sampling timer for the rest."""
     CALLS = "calls"

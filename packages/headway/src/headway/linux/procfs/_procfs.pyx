@@ -102,10 +102,6 @@ cdef enum:
     _ROOM = 2048
     _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 
-    _RUNNABLE = 0
-    _WAITING = 1
-    _UNREADABLE = 2
-
     _SAME = 0
     _CHANGED = 1
     _GONE = 2
@@ -114,16 +110,7 @@ RUNNABLE = _RUNNABLE
 WAITING = _WAITING
 UNREADABLE = _UNREADABLE
 
-# The reasons for waiting, by number. The scanner appends further ones when it meets them.
-cdef enum:
-    _WAIT = 0
-    _STOPPED = 1
-    _DISK = 2
-    _NET = 3
-    _PIPE = 4
-    _FAULT = 5
-    _FILE = 6
-    _WORK = 7
+# The reasons for waiting, by number (see the .pxd). `WaitReasons` appends further ones when it meets them.
 WAIT = _WAIT
 FIRST_REASONS = ("wait", "stopped", "wait.disk", "wait.net", "wait.pipe", "wait.fault", "wait.file", "wait.work")
 
@@ -308,11 +295,6 @@ def parse_syscall(bytes text):
 # ---------------------------------------------------------------------------------------------------------------------
 # The arithmetic of one thread, without any reading.
 
-cdef struct Wait:
-    int32_t reason
-    int64_t time
-
-
 cdef class ThreadAccount:
     """What one thread did, from successive readings. Every nanosecond since ``start`` is in exactly one cell.
 
@@ -327,18 +309,6 @@ cdef class ThreadAccount:
 
     So the run time never differs from the kernel's by more than a tick, and is equal to it once ``settled``.
     """
-
-    cdef int64_t begin, now, tick
-    cdef int64_t run, ready                      # as last read
-    cdef int64_t run_due, ready_due
-    cdef int64_t run_lent, ready_lent
-    cdef int64_t switches
-    cdef int64_t first_user, first_system        # clock ticks
-    cdef int64_t user_time, kernel_time, ready_time, unknown_time
-    cdef bint was_runnable, was_waiting
-    cdef int32_t reason
-    cdef int waits
-    cdef Wait *wait
 
     def __cinit__(self, int64_t start, int64_t run=0, int64_t ready=0, int64_t switches=0, int64_t user=0,
                   int64_t system=0, int64_t tick=4_000_000, bint runnable=True):
@@ -512,6 +482,48 @@ cdef class ThreadAccount:
         return times
 
 
+cdef class WaitReasons:
+    """What threads wait for, by number, for whoever reads them: from a system call, or from a function of the kernel."""
+
+    def __cinit__(self, reason_of_call, reason_of_wchan=None):
+        """``reason_of_call(number)`` and ``reason_of_wchan(bytes)`` return a state. None from the first means that it
+        depends on the file that the call uses; from the second, that it does not tell.
+        """
+        self.reason_of_call = reason_of_call
+        self.reason_of_wchan = reason_of_wchan
+        self.names = list(FIRST_REASONS)
+        self.numbers = {name: number for number, name in enumerate(FIRST_REASONS)}
+        self.calls = {}
+        self.channels = {}
+
+    cdef int32_t number_of(self, str name):
+        """Return the number of a reason, which gets one if it has none."""
+        cdef object number = self.numbers.get(name)
+        if number is None:
+            number = len(self.names)
+            self.names.append(name)
+            self.numbers[name] = number
+        return number
+
+    cdef int32_t of_call(self, int64_t call):
+        """Return the reason of a thread that sleeps in a system call; -1: the file of the call decides."""
+        cdef object known = self.calls.get(call)
+        if known is None:
+            name = self.reason_of_call(call)
+            known = -1 if name is None else self.number_of(name)
+            self.calls[call] = known
+        return known
+
+    cdef int32_t of_channel(self, bytes channel):
+        """Return the reason of a thread that sleeps in a function of the kernel; -1: that does not tell."""
+        cdef object known = self.channels.get(channel)
+        if known is None:
+            name = self.reason_of_wchan(channel)
+            known = -1 if name is None else self.number_of(name)
+            self.channels[channel] = known
+        return known
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Threads, processes, and the reading of all of them.
 
@@ -614,10 +626,7 @@ cdef class Scanner:
     cdef int64_t began_before, began  # when the previous scan and this one began, whatever `now` says
     cdef bint schedstat
     cdef bint follow_single
-    cdef object reason_of_call, reason_of_wchan
-    cdef dict calls, channels, numbers
-    cdef readonly list names
-    """The names of the reasons for waiting, by number."""
+    cdef WaitReasons reasons
     cdef readonly dict processes
     """The existing measured processes, by pid."""
     cdef readonly dict tasks
@@ -639,8 +648,8 @@ cdef class Scanner:
                   bint schedstat, bint follow_single, reason_of_call, reason_of_wchan):
         """``root``: /proc, opened. In ns: the scheduler's tick, the unit of ``stat``, boot time minus monotonic time.
 
-        ``reason_of_call(number)`` and ``reason_of_wchan(bytes)`` return a state. None from the first means that it
-        depends on the file that the call uses; from the second, that the thread's state letter decides.
+        ``reason_of_call`` and ``reason_of_wchan``: as for `WaitReasons`. Where they do not tell, the file of the call
+        and the thread's state letter decide.
         """
         self.root = root
         self.tick = tick
@@ -650,12 +659,7 @@ cdef class Scanner:
         self.budget = budget
         self.schedstat = schedstat
         self.follow_single = follow_single
-        self.reason_of_call = reason_of_call
-        self.reason_of_wchan = reason_of_wchan
-        self.names = list(FIRST_REASONS)
-        self.numbers = {name: number for number, name in enumerate(FIRST_REASONS)}
-        self.calls = {}
-        self.channels = {}
+        self.reasons = WaitReasons(reason_of_call, reason_of_wchan)
         self.processes = {}
         self.tasks = {}
         self.ended = []
@@ -683,20 +687,12 @@ cdef class Scanner:
         self.budget -= 1
         return pread(fd, into, _ROOM, 0)
 
-    cdef int32_t _number_of(self, str name):
-        cdef object number = self.numbers.get(name)
-        if number is None:
-            number = len(self.names)
-            self.names.append(name)
-            self.numbers[name] = number
-        return number
-
     cdef int32_t _reason(self, Task task, Stat *stat, char *into):
         """Return what a sleeping thread waits for, as far as /proc tells this user."""
         cdef Py_ssize_t n
         cdef uint64_t argument = 0
         cdef int64_t number = -2
-        cdef object known
+        cdef int32_t known
         if stat.state == c'T' or stat.state == c't':
             return _STOPPED
         if stat.flags & _PF_KTHREAD:
@@ -710,20 +706,11 @@ cdef class Scanner:
         if number == -1:
             return _FAULT
         if number >= 0:
-            known = self.calls.get(number)
-            if known is None:
-                name = self.reason_of_call(number)
-                known = -1 if name is None else self._number_of(name)
-                self.calls[number] = known
+            known = self.reasons.of_call(number)
             return known if known >= 0 else self._reason_of_file(task, stat, argument, into)
         n = self._read_wchan(task, into)
         if n > 1:
-            text = into[:n]
-            known = self.channels.get(text)
-            if known is None:
-                name = self.reason_of_wchan(text)
-                known = -1 if name is None else self._number_of(name)
-                self.channels[text] = known
+            known = self.reasons.of_channel(into[:n])
             if known >= 0:
                 return known
         return _DISK if stat.state == c'D' else _WAIT
@@ -1132,6 +1119,11 @@ cdef class Scanner:
                     process.children_unseen,
                     _limited(process.children - process.children_before - process.children_seen),
                 )
+
+    @property
+    def names(self) -> list:
+        """The names of the reasons for waiting, by number."""
+        return self.reasons.names
 
     @property
     def unseen(self) -> int:

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from headway.errors import HeadwayError
 from headway.exhaustion import in_words
+from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 
 from .source import LinuxSource
@@ -46,6 +47,10 @@ def start_source(
     """
 
     def by_ebpf() -> LinuxSource:
+        if options.level is Level.CLOCKS and not options.changes:
+            from .clocks import ClockSource
+
+            return ClockSource(selection, options, intervals=intervals, forget=forget)
         from .ebpf import BpfSource
 
         return BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile)

@@ -33,6 +33,7 @@ __all__ = [
     "Link",
     "Map",
     "Object",
+    "ProgramIterator",
     "RingReader",
     "bundled",
     "find_library",
@@ -406,18 +407,19 @@ class BpfProgram:
         link = self._library.check(what, attach, self._handle, pid, os.fsencode(path), offset, byref(options))
         return Link(lambda: self._library.call("bpf_link__destroy", link))
 
+    def iterator(self) -> ProgramIterator:
+        """Attach an iterator program. `ProgramIterator.close` detaches it."""
+        return ProgramIterator(self._library, self)
+
     def iterate(self) -> None:
         """Run an iterator program over everything once."""
-        link = self._library.check(f"attaching {self.name}", "bpf_link_create", self.fd, 0, _TRACE_ITER, None)
+        iterator = self.iterator()
         try:
-            fd = self._library.check(f"running {self.name}", "bpf_iter_create", link)
-            try:
+            with iterator.running() as fd:
                 while os.read(fd, 4096):
                     pass
-            finally:
-                os.close(fd)
         finally:
-            os.close(link)
+            iterator.close()
 
     @property
     def fd(self) -> int:
@@ -450,6 +452,29 @@ class BpfProgram:
         """Time in it, ns, and how often it ran, while the kernel kept statistics (`Object.statistics`)."""
         info, length = self._info()
         return (int(info.run_time_ns), int(info.run_cnt)) if length >= _ProgramInfo.recursion_misses.offset else (0, 0)
+
+
+class ProgramIterator:
+    """An iterator program that is attached, and runs as often as is wanted."""
+
+    def __init__(self, library: Library, program: BpfProgram) -> None:
+        self._library, self._name = library, program.name
+        self._link = library.check(f"attaching {self._name}", "bpf_link_create", program.fd, 0, _TRACE_ITER, None)
+
+    @contextmanager
+    def running(self) -> Iterator[int]:
+        """Run it over everything once: yield the descriptor from which what it writes is read. Reading makes it run."""
+        fd = self._library.check(f"running {self._name}", "bpf_iter_create", self._link)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Detach it; may be called again."""
+        if self._link >= 0:
+            os.close(self._link)
+            self._link = -1
 
 
 class RingReader:

@@ -12,6 +12,7 @@
 
 #include "scheduler/processes.h"
 #include "scheduler/ready_parts.h"
+#include "scheduler/run_queues.h"
 
 enum { MAX_RT_PRIO = 100, CLOCK_TRIES = 3 };
 
@@ -25,30 +26,6 @@ INLINE u64 *process_clock_of(u32 process, u32 cpu)
 {
 	u32 key = cpu * settings.n_processes + process;
 	return process < settings.n_processes ? bpf_map_lookup_elem(&process_clocks, &key) : NULL;
-}
-
-/*
- * Returns the run queue that a thread is in; NULL: the kernel does not tell. The verifier of kernels since 6.3 looks a
- * pointer that is read out of a task_struct up in all types of the kernel, which takes a millisecond. So a handler reads it
- * once.
- */
-INLINE struct cfs_rq *queue_of(struct task_struct *task)
-{
-	if (!FIELD_EXISTS(task->se.cfs_rq))
-		return NULL;
-	struct cfs_rq *queue = task->se.cfs_rq;
-	KEEP(queue);
-	return queue;
-}
-
-/* Returns the processor's queue that a run queue belongs to; NULL: the kernel does not tell. Read it once, too. */
-INLINE struct rq *processor_queue_of(struct cfs_rq *queue)
-{
-	if (!queue || !FIELD_EXISTS(queue->rq))
-		return NULL;
-	struct rq *rq = queue->rq;
-	KEEP(rq);
-	return rq;
 }
 
 /* Returns how long the hypervisor has had the processor of a run queue, by the kernel's count. */

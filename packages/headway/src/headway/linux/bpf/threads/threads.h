@@ -4,78 +4,7 @@
 #define HEADWAY_THREADS_H
 
 #include "scheduler/ready.h"
-
-INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
-{
-	struct {
-		s32 nr;
-		u32 hole;
-		struct pid_namespace *ns;
-	} number = {};
-	if (!settings.namespace_inum) { /* the initial one */
-		*tid = task->pid;
-		*pid = task->tgid;
-		return true;
-	}
-	struct pid *ids = task->thread_pid;
-	u32 level = control.namespace_level;
-	if (!ids || !level || ids->level < level)
-		return false;
-	bpf_probe_read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
-	struct pid_namespace *space = number.ns;
-	if (FOLLOW(space, ns.inum) != settings.namespace_inum)
-		return false;
-	*tid = number.nr;
-	struct task_struct *leader = task->group_leader;
-	ids = leader->thread_pid;
-	if (!ids)
-		return false;
-	bpf_probe_read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
-	*pid = number.nr;
-	return true;
-}
-
-INLINE bool name_matches(const char *comm)
-{
-	for (u32 i = 0; i < 16; i++) {
-		if (i >= settings.name_length)
-			return settings.name_prefix || comm[i] == 0;
-		if (comm[i] != settings.name[i])
-			return false;
-	}
-	return true;
-}
-
-/*
- * Returns whether the thread is in the selected cgroup or below it. The root of a cgroup namespace is some levels down, so
- * the reader sees fewer levels than there are. Therefore deeper levels are tried too.
- */
-INLINE bool in_cgroup(struct task_struct *task)
-{
-	struct css_set *set = task->cgroups;
-	struct cgroup *group = set->dfl_cgrp, *ancestor = NULL;
-	u32 level = settings.cgroup_level & 0xff;
-	if (!group)
-		return false;
-	if (FIELD_EXISTS(group->ancestors)) {
-		for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
-			bpf_probe_read_kernel(
-				&ancestor, sizeof(ancestor), (char *)&group->ancestors[0] + (level + i) * sizeof(ancestor));
-			struct kernfs_node *node = FOLLOW(ancestor, kn);
-			if (FOLLOW(node, id) == settings.cgroup)
-				return true;
-		}
-		return false;
-	}
-	struct cgroup___ids *old = (void *)group;
-	for (u32 i = 0; i < 16 && (u32)group->level >= level + i; i++) {
-		u64 id = 0;
-		bpf_probe_read_kernel(&id, sizeof(id), (char *)&old->ancestor_ids[0] + (level + i) * sizeof(id));
-		if (id == settings.cgroup)
-			return true;
-	}
-	return false;
-}
+#include "threads/selection.h"
 
 INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
 {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from headway.linux.bpf.programs.libbpf import RingReader
 from headway.linux.bpf.threads._exits import Exits
-from headway.model import Thread, add_durations, add_sampled, add_tasks
+from headway.model import Thread
 
+from ..ended_rows import EndedRows
 from .division import divided
 from .programs import LoadedPrograms
 from .tasks import tasks_of
@@ -18,8 +18,6 @@ __all__ = ["EndedThreads"]
 
 MAX_EXIT_SECONDS = 1.0
 """Within so long the threads of an ended process have left their processors, unless a hypervisor holds those."""
-OTHERS = "others"
-"""The name of the row in which threads are added up once there are too many names."""
 MAX_WAITING = 1 << 13
 """Records of ended threads that may wait for a reading where none comes before the end."""
 
@@ -36,18 +34,15 @@ class EndedThreads:
 
     def __init__(self, programs: LoadedPrograms, *, forget: bool, intervals: bool, most: int) -> None:
         self._memory = programs.memory
-        self._forget, self._intervals, self._most = forget, intervals, most
+        self._forget, self._intervals = forget, intervals
         self.exits = Exits()
         """The records that have come, those that are not taken yet among them."""
         if self._memory.durations is not None:
             self.exits.keep_durations(self._memory.durations)
         self._ring = RingReader(programs.library, programs.object.map("exits"), self.exits.function, self.exits.context)
-        self._listed: list[Thread] = []
+        self._rows = EndedRows(most)
         self._new: list[Thread] = []
-        self._by_name: dict[tuple[int, str], Thread] = {}
         self._taken = 0
-        self.added_up = 0
-        """How many are not listed one by one."""
         self.told: Callable[[Thread], None] | None = None
         """Called with each thread that has ended; None: nobody wants to know."""
 
@@ -104,10 +99,9 @@ class EndedThreads:
                 self._new.append(thread)
             if self._forget:
                 continue
-            if len(self._listed) < self._most:
-                self._listed.append(thread)
-            else:
-                self._add_up(thread)
+            if self._rows.is_full:
+                (thread,) = divided((thread,))
+            self._rows.add(thread)
 
     def discard(self, at: int) -> None:
         """Leave out the threads that had ended by this moment."""
@@ -116,7 +110,12 @@ class EndedThreads:
 
     def all(self) -> list[Thread]:
         """Return those that ended since the beginning, with all that they did."""
-        return [*self._listed, *self._by_name.values()]
+        return self._rows.all()
+
+    @property
+    def added_up(self) -> int:
+        """How many are not listed one by one."""
+        return self._rows.added_up
 
     def take_new(self) -> list[Thread]:
         """Return those that ended since the last call, with all that they did since they were born."""
@@ -126,32 +125,3 @@ class EndedThreads:
     def close(self) -> None:
         """Free the ring; may be called again."""
         self._ring.close()
-
-    def _add_up(self, thread: Thread) -> None:
-        self.added_up += 1
-        (thread,) = divided((thread,))
-        key = thread.pid, thread.name
-        if key not in self._by_name and len(self._by_name) >= self._most:
-            key = 0, OTHERS
-            thread = replace(thread, tid=0, pid=0, name=OTHERS)
-        old = self._by_name.get(key)
-        if old is None:
-            self._by_name[key] = replace(thread, states=dict(thread.states))
-            return
-        total = dict(old.states)
-        for state, cell in thread.states.items():
-            total[state] = total[state] + cell if state in total else cell
-        clock = old.kernel_clock + thread.kernel_clock if old.kernel_clock and thread.kernel_clock else None
-        span = old.span + thread.span
-        sampled = add_sampled(old.sampled, thread.sampled)
-        self._by_name[key] = replace(
-            old,
-            end=thread.end,
-            until=thread.until,
-            span=span,
-            states=total,
-            kernel_clock=clock,
-            sampled=sampled,
-            tasks=add_tasks(old.tasks, thread.tasks),
-            durations=add_durations(old.durations, thread.durations, of=total),
-        )

@@ -9,14 +9,14 @@ from pathlib import Path
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs import processors
 
+from ..ended_rows import MAX_ENDED
+
 __all__ = ["EXIT_BYTES", "MAX_ENDED", "MIN_THREADS", "SourceOptions", "living_threads"]
 
 MIN_THREADS = 8192
 """There is room for so many threads at least, where the caller does not say how many."""
 EXIT_BYTES = 1 << 24
 """Of the ring of ended threads: room for the totals of about 30,000 between two looks."""
-MAX_ENDED = 1 << 17
-"""Ended threads that are kept one by one; later ones are added up by process and name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from headway.linux.regions.charging import Marked
 from headway.model import Cell, Ledger, Overhead, Thread, Window, since
 
 from ..control_groups import ControlGroups
+from ..looking import LookingMeasurement
 from .clocks import Clocks
 from .directory import ProcDirectory
 from .discovery import Discovery
@@ -30,7 +31,7 @@ SPARE_DESCRIPTORS = 128
 """File descriptors left for everybody else in this process."""
 
 
-class ProcMeasurement:
+class ProcMeasurement(LookingMeasurement):
     """What was selected is looked at from the moment at which this exists until `close`.
 
     For the arguments see `ProcSource`. Raises HeadwayError where it cannot be measured; then no file is left open.
@@ -47,7 +48,8 @@ class ProcMeasurement:
         descriptors: int | None,
     ) -> None:
         before = time.thread_time_ns()
-        self._selection, self._forget, self._clock = selection, forget, clock
+        super().__init__(clock, Pace(), ControlGroups(proc) if options.cgroups else None)
+        self._selection, self._forget = selection, forget
         with ExitStack() as stack:
             directory = stack.enter_context(closing(ProcDirectory(proc)))
             has_schedstat = directory.has_schedstat()
@@ -91,8 +93,6 @@ class ProcMeasurement:
             self._unseen_of_command = 0
             self._earlier: Ledger | None = None
             """The reading at the end of the last interval, if there was one."""
-            self._cgroups = ControlGroups(proc) if options.cgroups else None
-            self._pace = Pace()
             self._pace.cost = time.thread_time_ns() - before
             self._resources = stack.pop_all()
 
@@ -100,39 +100,19 @@ class ProcMeasurement:
         """Close all files; may be called again."""
         self._resources.close()
 
-    def service(self) -> float:
-        """Look at every thread once, unless a reading did that just before. Return the seconds until the next look."""
-        rest = self._pace.rest(self._clock())
-        if rest < self._pace.period // 2:
-            self._scan()
-            rest = self._pace.period
-        return rest / 1e9
+    def _total(self, now: int) -> Ledger:
+        return self._ledger(now, [*self._ended, *self._living()])
 
-    def read(self) -> Ledger:
-        """Return everything since the beginning, as of now."""
-        now = self._scan()
-        before = time.thread_time_ns()
-        ledger = self._told(self._ledger(now, [*self._ended, *self._living()]))
-        self._pace.spent(time.thread_time_ns() - before)
-        return ledger
-
-    def interval(self) -> Ledger:
-        """Return what happened since the last interval, or since the beginning."""
-        now = self._scan()
-        before = time.thread_time_ns()
+    def _since_last(self, now: int) -> Ledger:
         ended, self._reported = self._ended[self._reported :], len(self._ended)
         if self._forget:
             self._ended, self._reported = [], 0
         later = self._ledger(now, [*ended, *self._living()])
-        between = self._told(since(later, self._earlier) if self._earlier is not None else later)
+        between = since(later, self._earlier) if self._earlier is not None else later
         self._earlier = later
-        self._pace.spent(time.thread_time_ns() - before)
         return between
 
-    def _told(self, ledger: Ledger) -> Ledger:
-        return ledger if self._cgroups is None else self._cgroups.told(ledger)
-
-    def _scan(self) -> int:
+    def _look(self) -> int:
         before = time.thread_time_ns()
         waited_for = _time_of_children() if self._selection.command is not None else 0
         created = self._discovery.created()

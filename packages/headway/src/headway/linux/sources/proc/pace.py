@@ -13,9 +13,10 @@ LONGEST = 1_000_000_000
 
 
 class Pace:
-    """The pause between two scans, from what they cost; all times are ns."""
+    """The pause between two scans, from what they cost; all times are ns. ``share``: of one processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = SHARE) -> None:
+        self.share = share
         self.period = SHORTEST
         self.cost = 0
         """What looking took so far."""
@@ -31,9 +32,9 @@ class Pace:
         self.cost += cost
         self._last = at
         self._scan_cost = cost if cost > self._scan_cost else (self._scan_cost + cost) // 2
-        self.period = min(max(round(self._scan_cost / SHARE), SHORTEST), LONGEST)
+        self.period = min(max(round(self._scan_cost / self.share), SHORTEST), LONGEST)
 
     def spent(self, cost: int) -> None:
         """Count processor time that something else took: the next scan is due the later for it."""
         self.cost += cost
-        self.period = min(self.period + round(cost / SHARE), LONGEST)
+        self.period = min(self.period + round(cost / self.share), LONGEST)

@@ -1,0 +1,178 @@
+"""One measurement at the level `clocks`: it reads the kernel's clocks of the selected threads again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+from headway.linux import privileges, time_namespace
+from headway.linux.bpf.clocks._clock_accounts import ClockAccounts, ClockThread
+from headway.linux.bpf.clocks.clock_programs import ClockPrograms
+from headway.linux.options import MeasureOptions, Selection
+from headway.linux.procfs.descendants import descendants
+from headway.model import Ledger, Overhead, Thread, Window
+
+from ..control_groups import ControlGroups
+from ..ebpf.targets import check_targets
+from ..ended_rows import EndedRows
+from ..looking import LookingMeasurement
+from ..proc.clocks import Clocks
+from ..proc.pace import Pace
+from ..proc.waits import reason_of_call
+from .ledgers import ClockLedgers
+from .rows import row_of, row_since_told
+
+__all__ = ["SHARE", "ClockMeasurement"]
+
+SHARE = 0.005
+"""Of one processor, that looking may take, where no budget says otherwise."""
+MAX_EXIT_SECONDS = 1.0
+"""Within so long the kernel has told that the threads of a process are over, which has ended."""
+
+
+class ClockMeasurement(LookingMeasurement):
+    """What was selected is measured from the moment at which this exists until `close`.
+
+    ``source``: the name of the source, for the ledgers. For the other arguments see `ClockSource`. Raises HeadwayError
+    where it cannot be measured; then nothing is left attached or loaded.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        selection: Selection,
+        options: MeasureOptions,
+        *,
+        intervals: bool,
+        forget: bool,
+        share: float = SHARE,
+    ) -> None:
+        time_namespace.must_leave()
+        check_targets(selection)
+        super().__init__(time.monotonic_ns, Pace(share), ControlGroups() if options.cgroups else None)
+        self._intervals, self._forget = intervals, forget
+        self._tick = Clocks.of_kernel().tick
+        self.accounts = ClockAccounts(self._tick, reason_of_call)
+        with ExitStack() as stack:
+            self._programs = stack.enter_context(closing(ClockPrograms(selection, _chosen(selection), self.accounts)))
+            self._programs.select(_chosen(selection))  # processes that began while the programs were loaded
+            if selection.command is not None:
+                self._programs.measure_command(selection.command)
+            self.start = self._programs.begin()
+            """ns of CLOCK_MONOTONIC."""
+            self._ledgers = ClockLedgers(source, options, self._tick, up_to_date=self._programs.is_up_to_date)
+            self._ended = EndedRows()
+            self._new: list[ClockThread] = []
+            """Those that have ended since the last interval."""
+            self._told = _Told(self.start, {}, Overhead(0, 0, own=0))
+            self._look_at_groups(self.accounts.threads.values())
+            self._own = time.process_time_ns()
+            self._resources = stack.pop_all()
+
+    def close(self) -> None:
+        """Detach and free everything; may be called again."""
+        self._resources.close()
+
+    def poll_fds(self) -> Iterable[int]:
+        """Return the descriptor of the ring of ended threads: readable when many have ended."""
+        return (self._programs.fileno(),)
+
+    def service(self) -> float:
+        """Look at every thread if it is time to, and take over what has ended. Return the seconds until the next."""
+        self._programs.consume()
+        return super().service()
+
+    def wait_until_exit_is_seen(self, pid: int) -> None:
+        """Wait until the kernel has told of the end of all threads of a process that has ended."""
+        deadline = time.monotonic() + MAX_EXIT_SECONDS
+        self._look()
+        while self.accounts.exits_of(pid) and time.monotonic() < deadline:
+            time.sleep(0.002)
+            self._look()
+
+    def _look(self) -> int:
+        before = time.thread_time_ns()
+        at = self._programs.look()
+        self._look_at_groups(self.accounts.threads.values())
+        ended = self.accounts.take_ended()
+        if self._intervals:
+            self._new += ended
+        if not self._forget:
+            for thread in ended:
+                self._ended.add(row_of(thread, self.accounts.names, self._tick))
+        self._pace.scanned(at, time.thread_time_ns() - before)
+        return at
+
+    def _look_at_groups(self, threads: Iterable[ClockThread]) -> None:
+        if self._cgroups is not None:
+            self._cgroups.look((thread.pid, thread.birth) for thread in threads)
+
+    # ---- ledgers ----
+
+    def _total(self, now: int) -> Ledger:
+        names, tick = self.accounts.names, self._tick
+        living = [row_of(thread, names, tick) for thread in self.accounts.threads.values()]
+        return self._ledgers.make(
+            Window(self.start, now), [*self._ended.all(), *living], self._losses(), self._overhead()
+        )
+
+    def _since_last(self, now: int) -> Ledger:
+        names, tick, told = self.accounts.names, self._tick, self._told
+        threads = [row_since_told(thread, names, tick) for thread in (*self._new, *self.accounts.threads.values())]
+        losses, overhead = self._losses(), self._overhead()
+        self._new, self._told = [], _Told(now, losses, overhead)
+        return self._ledgers.make(
+            Window(told.at, now),
+            [_not_before(thread, told.at) for thread in threads if thread.span or thread.end is None],
+            {name: n - told.losses.get(name, 0) for name, n in losses.items()},
+            overhead - told.overhead,
+        )
+
+    def note(self, name: str, words: Callable[[], str]) -> None:
+        """Have every ledger say something (`ClockLedgers.note`)."""
+        self._ledgers.note(name, words)
+
+    @property
+    def tells_without_privileges(self) -> bool:
+        """Whether the kernel lets a look begin without CAP_BPF."""
+        with privileges.without((privileges.LinuxCapability.BPF, privileges.LinuxCapability.SYS_ADMIN)):
+            return self._programs.tells_of_misses
+
+    def _losses(self) -> dict[str, int]:
+        losses = {name: n for name, n in self._programs.losses().items() if n}
+        if self._ended.added_up:
+            losses["ended_threads_added_up"] = self._ended.added_up
+        return losses
+
+    def _overhead(self) -> Overhead:
+        """Return the cost of looking. Nothing is taken out of the threads' time, since nothing runs in it."""
+        return Overhead(0, self.accounts.readings, own=time.process_time_ns() - self._own, others=0)
+
+
+def _chosen(selection: Selection) -> tuple[int, ...]:
+    """Return the processes that are measured as a whole when measuring begins."""
+    return (*selection.pids, *(descendants(selection.pids) if selection.descendants else ()))
+
+
+def _not_before(thread: Thread, start: int) -> Thread:
+    """Return what a thread did, no earlier than this moment.
+
+    What the last part of an exit took is known a grace period of RCU later. If an interval ended meanwhile, that is
+    told in the next one.
+    """
+    late = start - thread.start
+    if late <= 0:
+        return thread
+    until = thread.until + late
+    return replace(thread, start=start, until=until, end=until)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the last interval ended with."""
+
+    at: int
+    losses: Mapping[str, int]
+    overhead: Overhead

@@ -1,0 +1,55 @@
+"""The rows of a ledger at the level `clocks`: what a thread did since it is measured, or since the last interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.linux.bpf.clocks._clock_accounts import ClockThread
+from headway.model import READY, Cell, Thread, divide
+
+__all__ = ["row_of", "row_since_told"]
+
+_USER, _SYSTEM, _ARRIVALS = 0, 1, 2
+"""The places of counts that are used here."""
+
+
+def row_of(thread: ClockThread, names: list[str], tick: int) -> Thread:
+    """Return all that a thread did. ``names``: of the reasons for waiting. ``tick``: the scheduler's, ns."""
+    return _row(thread, *thread.figures(names), thread.start, tick)
+
+
+def row_since_told(thread: ClockThread, names: list[str], tick: int) -> Thread:
+    """Return what a thread did since this was last called for it, or since it is measured."""
+    run, states, counts = thread.figures(names)
+    told = thread.told
+    thread.told = run, states, counts, thread.until
+    if told is None:
+        return _row(thread, run, states, counts, thread.start, tick)
+    earlier_run, earlier, earlier_counts, start = told
+    new = {state: time - earlier.get(state, 0) for state, time in states.items()}
+    between = tuple(later - before for later, before in zip(counts, earlier_counts, strict=True))
+    return _row(thread, run - earlier_run, new, between, start, tick)
+
+
+def _row(
+    thread: ClockThread, run: int, others: Mapping[str, int], counts: tuple[int, ...], start: int, tick: int
+) -> Thread:
+    samples = {"user": round(counts[_USER] / tick), "kernel": round(counts[_SYSTEM] / tick)}
+    parts = divide(run, {state: max(number, 0) for state, number in samples.items()})
+    cells = {state: Cell(part.time, None) for state, part in parts.items()}
+    for state, time in others.items():
+        if time:
+            cells[state] = Cell(time, max(counts[_ARRIVALS], 1) if state == READY else None)
+    until = thread.until
+    return Thread(
+        tid=thread.tid,
+        pid=thread.pid,
+        name=thread.name,
+        birth=thread.birth,
+        start=start,
+        end=until if thread.ended or thread.gone else None,
+        until=until,
+        span=until - start,
+        states=cells,
+        sampled={state: part for state, part in parts.items() if part.samples},
+    )

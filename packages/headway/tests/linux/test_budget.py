@@ -103,14 +103,17 @@ def above_clocks(budget: float, price: float, start: Level = SWITCHES, levels: S
 def simulate(
     policy: BudgetPolicy, loads: Iterable[Load], period: int, own: float = 0.0, noise: float = 0.0, seed: int = 0
 ) -> list[Step]:
-    """Run the policy on a machine; ``own``: what the tool takes, of a processor; ``noise``: of the rates, by period."""
+    """Run the policy on a machine; ``own``: what the tool takes, of a processor; ``noise``: of the rates, by period.
+
+    At the level clocks the kernel's own counts tell what programs at each switch would cost.
+    """
     steps, now, chance = [], 0, random.Random(seed)
     for load in loads:
         end = now + round(load.seconds * SECOND)
         while now < end:
             now += period
             level, part = policy.level, period / SECOND
-            costs = {
+            every = {
                 layer: float(
                     sum(
                         PRICES[kind] * round(rate * part * (1 + noise * chance.uniform(-1, 1)))
@@ -118,9 +121,10 @@ def simulate(
                     )
                 )
                 for layer in Level
-                if level.includes(layer)
             }
-            seen = Period(period, round(load.busy * period), costs, own * period)
+            costs = {layer: cost for layer, cost in every.items() if level.includes(layer)}
+            foreseen = {SWITCHES: every[SWITCHES]} if level is CLOCKS else {}
+            seen = Period(period, round(load.busy * period), costs, own * period, foreseen)
             following = policy.feed(seen)
             steps.append(Step(now, level, seen, sum(costs.values()) + seen.own, following, policy.over_budget, load))
     return steps
@@ -251,6 +255,83 @@ def test_the_policy_tells_what_everything_cost(
     assert policy.changes == changes(steps)
     whole = sum(base(s.period) for s in steps)
     assert policy.share == pytest.approx((spent(steps) + price * policy.changes) / whole, abs=1e-9)
+
+
+# ---- at all levels: where the cheapest costs nothing but the tool's own time, no budget is exceeded for long ----
+
+ANY_LEVEL = (CLOCKS, SWITCHES, INTERRUPTS)
+"""Those that a budget chooses among."""
+STARTS = st.sampled_from(ANY_LEVEL)
+LONGER_LOADS = st.lists(st.builds(Load, st.floats(3, 30), BUSY, RATES, RATES, RATES), min_size=1, max_size=6)
+
+
+def at_any_level(budget: float, price: float, start: Level, clocks_price: float | None = None) -> BudgetPolicy:
+    return BudgetPolicy(budget, price, start, ANY_LEVEL, clocks_price)
+
+
+@given(BUDGETS, CHANGE_PRICES, CHANGE_PRICES, STARTS, LONGER_LOADS, PERIODS, NOISE, st.floats(0, 0.5))
+def test_no_cost_above_the_budget_lasts_longer_than_a_second(
+    budget: float,
+    price: float,
+    clocks_price: float,
+    start: Level,
+    loads: list[Load],
+    period: int,
+    noise: float,
+    own_part: float,
+) -> None:
+    """Whatever the load does. Only a trial, which was saved for, and a change of the load are above it, for a while."""
+    own = own_part * budget * FLOOR
+    policy = at_any_level(budget, price, start, clocks_price)
+    steps = simulate(policy, loads, period, own, noise)
+    assert all(step.over_budget is None for step in steps)
+    for window in windows(steps):
+        if spent(window) > allowed(window, budget) * (1 + SLACK):
+            left = any(step.left for step in window)
+            assert left, "the policy has left the level within this second"
+    above = 0
+    for step, following in pairwise(steps):
+        dear = step.cost > budget * base(step.period) * (1 + SLACK)
+        above = above + period if dear and step.load is following.load and not step.left else 0
+        assert above <= SECOND + period
+
+
+@given(BUDGETS, CHANGE_PRICES, STARTS, LONGER_LOADS, PERIODS)
+def test_programs_at_switches_are_not_tried_where_it_is_known_that_they_are_too_dear(
+    budget: float, price: float, start: Level, loads: list[Load], period: int
+) -> None:
+    for step, following in pairwise(simulate(at_any_level(budget, price, start), loads, period)):
+        if step.level is CLOCKS and following.level is SWITCHES:
+            assert step.period.foreseen[SWITCHES] <= budget * base(step.period) * 1.0001 or step.load != following.load
+
+
+@settings(max_examples=10)
+@given(BUDGETS, CHANGE_PRICES, PERIODS, STARTS, st.floats(1, 64), st.floats(1.2, 100))
+def test_a_load_that_is_too_dear_for_programs_at_switches_is_read_from_clocks_until_it_ends(
+    budget: float, price: float, period: int, start: Level, busy: float, times: float
+) -> None:
+    policy = at_any_level(budget, price, start)
+    dear = Load.of_shares(30, busy, times * budget, 0.0, 0.0)
+    steps = simulate(policy, [dear], period)
+    assert all(step.level is CLOCKS for step in steps if step.end > SECOND + 2 * period)
+    assert policy.level is CLOCKS
+    quiet = Load.of_shares(400, busy, 0.1 * budget, 0.1 * budget, 0.1 * budget)
+    simulate(policy, [quiet], period)
+    assert policy.level is INTERRUPTS
+
+
+def test_a_change_to_clocks_has_a_price_of_its_own() -> None:
+    policy = at_any_level(0.01, 5.0 * MS, SWITCHES, 50.0 * MS)
+    policy.feed(period_of((0.2, 0.0)))
+    assert policy.level is CLOCKS
+    assert policy.bank == pytest.approx(0.01 * 100 * MS - 0.2 * 100 * MS - 50 * MS)
+
+
+def test_the_reason_says_what_the_next_level_would_cost() -> None:
+    policy = at_any_level(0.01, 0.0, CLOCKS)
+    policy.feed(Period(SECOND, SECOND, {CLOCKS: 0.0}, 0.0, {SWITCHES: 0.3 * SECOND}))
+    assert policy.level is CLOCKS
+    assert policy.why == "clocks: costs 0 % of at most 1 %; switches would cost 30 %"
 
 
 # ---- steady loads ----

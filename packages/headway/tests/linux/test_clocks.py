@@ -258,7 +258,7 @@ def test_what_clocks_cannot_tell_is_refused_with_one_sentence(options: tuple[str
 
 def test_proc_is_the_same_level_by_another_reader() -> None:
     source, why = start_source(Selection(pids=(os.getpid(),)), "proc", options=CLOCKS)
-    with closing(source):  # type: ignore[type-var]
+    with closing(source):
         assert source.name == "proc"
         assert why == ""
         check(source.end())

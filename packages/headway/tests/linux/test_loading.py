@@ -41,7 +41,7 @@ NOT_IN_A_SHAPE = {
 @pytest.mark.parametrize("field", [field.name for field in fields(Shape)])
 def test_everything_that_a_shape_can_have_is_in_one_of_the_table_and_missing_in_another(field: str) -> None:
     found = {getattr(shape, field) for shape in SHAPES.values()}
-    wanted = {"level": set(Level), "durations": {0, 1, 4, 8}}
+    wanted = {"level": set(Level) - {Level.CLOCKS}, "durations": {0, 1, 4, 8}}
     assert found == wanted.get(field, {False, True})
 
 

@@ -1153,3 +1153,18 @@ int dump_task(struct bpf_iter__task *ctx)
 	}
 	return 0;
 }
+
+/* ---- threads that are not measured any more, although they live ---- */
+
+/* The reader runs this when it does not measure for a while: no thread that it can reach has a record afterwards. */
+SEC("iter/task")
+int forget_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct processor *p = this_processor();
+	u32 number = task && p ? thread_record_of(task) : 0;
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (record)
+		end_thread(p, record, number, task, bpf_ktime_get_ns());
+	return 0;
+}

@@ -51,6 +51,11 @@ def start_source(
             from .clocks import ClockSource
 
             return ClockSource(selection, options, intervals=intervals, forget=forget)
+        if options.budget is not None:
+            from .budgeted.source import BudgetSource, can_keep_any_budget
+
+            if can_keep_any_budget(selection, options):
+                return BudgetSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile)
         from .ebpf import BpfSource
 
         return BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile)

@@ -15,8 +15,12 @@ __all__ = ["LookingMeasurement"]
 
 class _Pace(Protocol):
     period: int
+    share: float
+    cost: int
 
     def rest(self, now: int) -> int: ...
+
+    def scanned(self, at: int, cost: int) -> None: ...
 
     def spent(self, cost: int) -> None: ...
 
@@ -49,10 +53,12 @@ class LookingMeasurement:
     def _timed(self, make: Callable[[int], Ledger]) -> Ledger:
         now = self._look()
         before = time.thread_time_ns()
-        ledger = make(now)
-        ledger = ledger if self._cgroups is None else self._cgroups.told(ledger)
+        ledger = self._grouped(make(now))
         self._pace.spent(time.thread_time_ns() - before)
         return ledger
+
+    def _grouped(self, ledger: Ledger) -> Ledger:
+        return ledger if self._cgroups is None else self._cgroups.told(ledger)
 
     def _look(self) -> int:
         """Look at every thread once, and return the moment."""

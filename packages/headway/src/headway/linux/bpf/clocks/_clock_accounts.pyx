@@ -135,6 +135,9 @@ cdef class ClockAccounts:
     cdef readonly int64_t at
     """The moment of the last look, ns of CLOCK_MONOTONIC; 0: there was none."""
     cdef readonly int64_t start
+    """The moment of the first look."""
+    cdef public int64_t since
+    """Threads that are born from this moment on are measured from their birth; 0: from the first look on."""
     cdef readonly int64_t readings
     """How many were taken."""
     cdef readonly int64_t damaged
@@ -214,6 +217,7 @@ cdef class ClockAccounts:
         self.looks += 1
         if fresh:
             self.start = at
+            self.since = self.since or at
         self.at = max(at, self.at)
         self._take_events()
         if len(looked) % sizeof(clock_reading):
@@ -223,6 +227,27 @@ cdef class ClockAccounts:
             place += sizeof(clock_reading)
         for key in [key for key, one in self.threads.items() if (<ClockThread>one).looked != self.looks]:
             self._miss(key, self.threads[key])
+
+    def take_late(self, int64_t born_until, int64_t until):
+        """Return the threads that were born after the last look, up to a moment, and ended up to another one.
+
+        No look sees them. What they did after their exit had begun is not known.
+        """
+        cdef size_t at = 0
+        cdef clock_reading *r
+        cdef ClockThread thread
+        cdef list found = []
+        for at in range(0, self.length, sizeof(clock_reading)):
+            r = <clock_reading *>(self.events + at)
+            if r.kind != CLOCKS_EXITING or not self.at < _limited(r.born) <= born_until or _limited(r.at) > until:
+                continue
+            thread = ClockThread.__new__(ClockThread)
+            thread.birth = _limited(r.born)
+            thread.account = ThreadAccount(thread.birth, switches=1, tick=self.tick)
+            thread.take(r, max(_limited(r.at), thread.birth), _RUNNABLE, _WAIT)
+            thread.exiting = thread.ended = True
+            found.append(thread)
+        return found
 
     cdef int _take_events(self) except -1:
         """Take the readings of the ring that belong to this look; later ones are kept."""
@@ -267,7 +292,7 @@ cdef class ClockAccounts:
         """Open the account of a thread that shows for the first time; None: it belongs to a later look, or to none."""
         cdef ClockThread thread
         cdef int64_t born = _limited(r.born), start
-        cdef bint newborn = r.kind != CLOCKS_FOUND and r.kind != CLOCKS_BEGUN and born >= self.start
+        cdef bint newborn = r.kind != CLOCKS_FOUND and r.kind != CLOCKS_BEGUN and born >= self.since
         if born > self.at or (r.kind == CLOCKS_ENDED and (not newborn or not r.run)):
             return None
         if not newborn and r.kind == CLOCKS_EXITING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import islice
 
 from headway.errors import HeadwayError
 from headway.files import packaged
@@ -15,6 +17,7 @@ from headway.linux.structures import Structures
 
 from ..programs.libbpf import Library, Object, RingReader
 from ..programs.loading import types_of_kernel
+from ..programs.selected import Selected
 from ._clock_accounts import ClockAccounts
 from ._clock_layout import STRUCTURES
 
@@ -31,52 +34,67 @@ _LAYOUT = Structures(STRUCTURES)
 
 
 class ClockPrograms:
-    """The programs, loaded and attached; `close` detaches and unloads them.
+    """The programs, loaded; `attach` has them work, `end` detaches them again, and `close` unloads them.
 
-    What `look` finds goes into ``accounts``. ``pids``: the processes that are measured as a whole. Raises HeadwayError
-    where the kernel refuses the programs; then nothing is left attached or loaded.
+    ``more_threads``: so many threads may be selected later, beside those of the selection. Raises HeadwayError where
+    the kernel refuses the programs; then nothing is left loaded.
     """
 
-    def __init__(self, selection: Selection, pids: tuple[int, ...], accounts: ClockAccounts) -> None:
-        self._accounts = accounts
+    def __init__(self, selection: Selection, *, more_threads: int = 0) -> None:
         with ExitStack() as stack:
-            library = Library()
-            self._object = programs = Object(library, _image(), types_of_kernel())
+            self._library = Library()
+            self._object = programs = Object(self._library, _image(), types_of_kernel())
             stack.callback(programs.close)
             programs.map(".rodata.settings").set_initial(_settings(selection))
             programs.map("clock_events").max_entries = RING_BYTES
-            programs.map("selected_pids").max_entries = 2 * len(pids) + MORE_PROCESSES
-            programs.map("selected_tids").max_entries = len(selection.tids) + 1
+            programs.map("selected_pids").max_entries = 2 * len(selection.pids) + MORE_PROCESSES
+            programs.map("selected_tids").max_entries = 2 * len(selection.tids) + more_threads + 1
             programs.load()
             self._control = programs.map(".bss").map_memory()
+            self._selected = Selected(programs.map("selected_tids"))
+            self._running: ExitStack | None = None
+            stack.callback(self.end)
+            self._resources = stack.pop_all()
+
+    def attach(self, accounts: ClockAccounts, pids: Iterable[int] = (), tids: Iterable[int] = ()) -> None:
+        """Attach the programs. What looks find goes into ``accounts``; `begin` is the first.
+
+        ``pids``, ``tids``: the processes and threads that are measured. Raises HeadwayError; then nothing is attached.
+        """
+        programs = self._object
+        with ExitStack() as stack:
+            self._accounts = accounts
             self._set("start", _NOT_BEGUN)
-            self.select(pids, selection.tids)
-            self._ring = RingReader(library, programs.map("clock_events"), accounts.function, accounts.context)
+            self._set("offset_known", 0)
+            chosen = programs.map("selected_pids")
+            for pid in islice(pids, chosen.max_entries):
+                chosen.put(pid)
+            self._selected.replace(tids)
+            self._ring = RingReader(self._library, programs.map("clock_events"), accounts.function, accounts.context)
             stack.callback(self._ring.close)
+            stack.callback(programs.detach)
             for program in programs.programs.values():
                 if program.section.startswith("tp_btf/"):
                     programs.attach(program)
             self._looks = programs.programs["read_clocks"].iterator()
             stack.callback(self._looks.close)
-            self._resources = stack.pop_all()
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when many threads have ended since the last look."""
-        return self._ring.fileno()
-
-    def select(self, pids: tuple[int, ...], tids: tuple[int, ...] = ()) -> None:
-        """Measure these processes and threads, too, from the next look on."""
-        chosen = self._object.map("selected_pids")
-        for pid in pids[: chosen.max_entries]:
-            chosen.put(pid)
-        for tid in tids:
-            self._object.map("selected_tids").put(tid)
+            self._running = stack.pop_all()
 
     def begin(self) -> int:
         """Look for the first time, and return when that was: threads that are created later are measured from birth."""
         at = self.look()
         self._set("start", at)
         return at
+
+    def end(self) -> None:
+        """Detach the programs; may be called again."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.close()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when many threads have ended since the last look."""
+        return self._ring.fileno()
 
     def measure_command(self, pid: int) -> None:
         """Measure a suspended child, from the moment it executes its program."""

@@ -423,6 +423,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_sched_waking": not (shape.why or shape.record),
         "handle_sched_migrate_task": not features.fetch,
         "divide_ready_threads": not features.fetch,
+        "forget_task": not shape.budget,
         "handle_sample": not shape.stacks,
         "handle_code_sample": not shape.spin,
         "end_publication": not shape.publish,

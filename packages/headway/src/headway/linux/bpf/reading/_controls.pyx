@@ -103,6 +103,24 @@ cdef class Controls(MappedMemory):
             if self.counting is not None:
                 memset(&self.processor_counts[cpu], 0, sizeof(processor_counts))
 
+    def begin_again(self, bint undivided):
+        """Have `begin` be possible after a snapshot that was the last; ``undivided``: as time is from then on."""
+        self.shared.last = 0
+        self.shared.level = undivided
+
+    def forget_records(self):
+        """Forget the records of threads that are left, and return their numbers. The programs must be detached."""
+        cdef uint32_t number
+        cdef list left = []
+        for number in range(1, self.records_used()):
+            if self.thread_records[number].birth:
+                self.thread_records[number].birth = 0
+                self.thread_records[number].used = 0
+                memset(self.thread_records[number].index, 0, sizeof(self.thread_records[number].index))
+                left.append(number)
+        headway_fence()
+        return left
+
     def measure_only(self, uint32_t pid):
         """Select only this process from now on; 0: as the settings say."""
         self.shared.only = pid

@@ -33,10 +33,12 @@ MAX_EXIT_SECONDS = 1.0
 
 
 class ClockMeasurement(LookingMeasurement):
-    """What was selected is measured from the moment at which this exists until `close`.
+    """What was selected is measured from `begin` on, until `close`.
 
-    ``source``: the name of the source, for the ledgers. For the other arguments see `ClockSource`. Raises HeadwayError
-    where it cannot be measured; then nothing is left attached or loaded.
+    ``source``: the name of the source, for the ledgers. ``programs``: what it measures with; None: what it loads for
+    itself. ``tids``: threads that are measured beside those of the selection. ``share``: of one processor, that looking
+    may take. For the other arguments see `ClockSource`. Raises HeadwayError where it cannot be measured; then nothing
+    is left attached.
     """
 
     def __init__(
@@ -48,28 +50,39 @@ class ClockMeasurement(LookingMeasurement):
         intervals: bool,
         forget: bool,
         share: float = SHARE,
+        programs: ClockPrograms | None = None,
+        tids: Iterable[int] = (),
     ) -> None:
         time_namespace.must_leave()
-        check_targets(selection)
         super().__init__(time.monotonic_ns, Pace(share), ControlGroups() if options.cgroups else None)
         self._intervals, self._forget = intervals, forget
         self._tick = Clocks.of_kernel().tick
         self.accounts = ClockAccounts(self._tick, reason_of_call)
         with ExitStack() as stack:
-            self._programs = stack.enter_context(closing(ClockPrograms(selection, _chosen(selection), self.accounts)))
-            self._programs.select(_chosen(selection))  # processes that began while the programs were loaded
+            if programs is None:
+                check_targets(selection)
+                programs = stack.enter_context(closing(ClockPrograms(selection)))
+            self._programs = programs
+            stack.callback(programs.end)
             if selection.command is not None:
-                self._programs.measure_command(selection.command)
-            self.start = self._programs.begin()
+                programs.measure_command(selection.command)
+            programs.attach(self.accounts, _chosen(selection), {*selection.tids, *tids})
+            self.start = 0
             """ns of CLOCK_MONOTONIC."""
-            self._ledgers = ClockLedgers(source, options, self._tick, up_to_date=self._programs.is_up_to_date)
+            self._source, self._options = source, options
             self._ended = EndedRows()
             self._new: list[ClockThread] = []
             """Those that have ended since the last interval."""
-            self._told = _Told(self.start, {}, Overhead(0, 0, own=0))
-            self._look_at_groups(self.accounts.threads.values())
-            self._own = time.process_time_ns()
             self._resources = stack.pop_all()
+
+    def begin(self, since: int = 0) -> None:
+        """Begin to measure. ``since``: threads that were born since this moment are measured from their birth."""
+        self.accounts.since = since
+        self.start = self._programs.begin()
+        self._ledgers = ClockLedgers(self._source, self._options, self._tick, up_to_date=self._programs.is_up_to_date)
+        self._told = _Told(self.start, {}, Overhead(0, 0, own=0, others=0))
+        self._look_at_groups(self.accounts.threads.values())
+        self._own = time.process_time_ns()
 
     def close(self) -> None:
         """Detach and free everything; may be called again."""
@@ -109,7 +122,33 @@ class ClockMeasurement(LookingMeasurement):
         if self._cgroups is not None:
             self._cgroups.look((thread.pid, thread.birth) for thread in threads)
 
+    @property
+    def looked(self) -> int:
+        """The moment of the last look, ns of CLOCK_MONOTONIC."""
+        return self.accounts.at
+
+    def set_share(self, share: float) -> None:
+        """Have looking take at most this share of one processor."""
+        self._pace.share = share
+
     # ---- ledgers ----
+
+    def stop(self) -> int:
+        """Look once more, and return the moment. From then on nothing is measured."""
+        return self._look()
+
+    def late(self, born_until: int, until: int) -> list[Thread]:
+        """Return the threads that no look has seen, because they came and went since `stop` (`ClockAccounts`)."""
+        self._programs.consume()
+        late = self.accounts.take_late(born_until, until)
+        return [row_of(thread, self.accounts.names, self._tick) for thread in late]
+
+    def last(self, *, total: bool, interval: bool) -> tuple[Ledger | None, Ledger | None]:
+        """Return everything since the beginning, and since the last interval, where wanted; `stop` comes before."""
+        at = self.accounts.at
+        return self._grouped(self._total(at)) if total else None, (
+            self._grouped(self._since_last(at)) if interval else None
+        )
 
     def _total(self, now: int) -> Ledger:
         names, tick = self.accounts.names, self._tick

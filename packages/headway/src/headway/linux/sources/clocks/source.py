@@ -61,6 +61,7 @@ class ClockSource(MeasuringSource[ClockMeasurement]):
                 self._measurement = ClockMeasurement(
                     self.name, self._selection, self._options, intervals=self._intervals, forget=self._forget
                 )
+                self._measurement.begin()
         except BpfError as error:
             raise explain(error) from None
 

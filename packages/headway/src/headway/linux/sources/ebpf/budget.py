@@ -55,9 +55,12 @@ class Period:
     """The events of each attached layer, times their prices. A layer that is missing was not attached."""
     own: float = 0.0
     """The tool's own processor time, without what attaching and detaching took."""
+    foreseen: Mapping[Level, float] = field(default_factory=dict)
+    """What layers would have cost that were not attached, where the kernel counts their events anyway."""
 
     def __post_init__(self) -> None:
-        if self.elapsed < 0 or self.measured < 0 or self.own < 0 or any(cost < 0 for cost in self.costs.values()):
+        costs = (*self.costs.values(), *self.foreseen.values())
+        if self.elapsed < 0 or self.measured < 0 or self.own < 0 or any(cost < 0 for cost in costs):
             raise ValueError("no time and no cost of a period can be negative")
 
 
@@ -75,6 +78,8 @@ class _Entry:
     """By rank: what its own layer cost."""
     seen: tuple[bool, ...]
     """By rank: whether its own layer was seen."""
+    foreseen: tuple[int | None, ...]
+    """By rank: what its own layer would have cost; None: nobody knows."""
 
     @classmethod
     def of(cls, period: Period) -> _Entry:
@@ -86,6 +91,7 @@ class _Entry:
             tuple(accumulate(layers)),
             layers,
             tuple(level in period.costs for level in Level),
+            tuple(round(period.foreseen[level]) if level in period.foreseen else None for level in Level),
         )
 
 
@@ -148,6 +154,7 @@ class BudgetPolicy:
         change_price: The processor time that a change of the level takes in all: attaching or detaching programs.
         start: The level of the first period.
         levels: The levels to choose from, cheapest first.
+        clocks_price: The same of a change between `Level.CLOCKS` and the level above; None: it is ``change_price``.
     """
 
     level: Level
@@ -165,6 +172,7 @@ class BudgetPolicy:
         change_price: float,
         start: Level = Level.SWITCHES,
         levels: Sequence[Level] = tuple(Level),
+        clocks_price: float | None = None,
     ) -> None:
         if not 0 < budget <= 1:
             raise ValueError(f"a budget is a share above 0 and at most 1, not {budget}")
@@ -172,6 +180,7 @@ class BudgetPolicy:
             raise ValueError(f"a change of the level cannot cost {change_price} ns")
         self.budget = budget
         self.change_price = change_price
+        self.clocks_price = change_price if clocks_price is None else clocks_price
         self.level = start
         self._levels = tuple(levels)
         self.why = f"{start.value}: the level to start with"
@@ -208,8 +217,8 @@ class BudgetPolicy:
         for window in (self._second, self._longer, self._minute):
             window.add(entry)
         self._own = self._own_rate()
-        self._account(entry)
         self._learn(entry)
+        self._account(entry)
         self._look_for_new_load()
         self._decide(entry)
         return self.level
@@ -252,7 +261,11 @@ class BudgetPolicy:
 
     def _learn(self, entry: _Entry) -> None:
         for rank, level in enumerate(Level):
-            if entry.seen[rank]:
+            foreseen = entry.foreseen[rank]
+            if foreseen is not None:
+                tried = self._tried.setdefault(level, _Tried(0.0, 0))
+                tried.share, tried.seen = foreseen / entry.base, self._now
+            elif entry.seen[rank]:
                 tried = self._tried.setdefault(level, _Tried(0.0, 0))
                 tried.share, tried.seen = entry.layers[rank] / entry.base, self._now
 
@@ -291,12 +304,22 @@ class BudgetPolicy:
         Of a layer that was never seen, the period is taken to cost what a second may.
         """
         above = self._next_to(self.level, 1)
-        changes = 2 * self.change_price
+        changes = 2 * self._price_from(self.level, above)
         tried = self._tried.get(above) if above else None
         if tried is None:
             return changes + self._per_second()
         expected = tried.share * math.exp2((tried.seen - self._now) / _HALF_LIFE)
         return changes + expected * entry.base
+
+    def _price_from(self, level: Level, other: Level | None) -> float:
+        return self.clocks_price if Level.CLOCKS in (level, other) else self.change_price
+
+    def _foreseen(self, above: Level) -> float | None:
+        """Return what the next level would have cost in the last second, of the base; None: nobody knows."""
+        layers = [entry.foreseen[above.rank] for entry in self._second.entries]
+        if not layers or None in layers:
+            return None
+        return self._share(self.level, self._second) + sum(filter(None, layers)) / self._second.base
 
     def _decide(self, entry: _Entry) -> None:
         tried, self._trying = self._trying, False
@@ -336,7 +359,10 @@ class BudgetPolicy:
         tried = self._tried.get(above)
         again = tried.again if tried else 0
         needed = self._needed(entry)
-        if share > KEEP * self.budget:
+        foreseen = self._foreseen(above)
+        if foreseen is not None and foreseen > KEEP * self.budget:
+            self.why = f"{here}; {above.value} would cost {percent(foreseen)}"
+        elif share > KEEP * self.budget:
             self.why = f"{here}, which leaves no room for {above.value}"
         elif self._now < again:
             self.why = (
@@ -369,8 +395,9 @@ class BudgetPolicy:
         )
 
     def _change(self, to: Level) -> None:
-        self._bank -= self.change_price
-        self._cost += self.change_price
+        price = self._price_from(self.level, to)
+        self._bank -= price
+        self._cost += price
         self.changes += 1
         self.level, self._since = to, self._now
 

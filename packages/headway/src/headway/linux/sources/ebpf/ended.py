@@ -34,12 +34,13 @@ class EndedThreads:
 
     def __init__(self, programs: LoadedPrograms, *, forget: bool, intervals: bool, most: int) -> None:
         self._memory = programs.memory
-        self._forget, self._intervals = forget, intervals
+        self._forgets, self._intervals = forget, intervals
         self.exits = Exits()
         """The records that have come, those that are not taken yet among them."""
         if self._memory.durations is not None:
             self.exits.keep_durations(self._memory.durations)
         self._ring = RingReader(programs.library, programs.object.map("exits"), self.exits.function, self.exits.context)
+        self._most = most
         self._rows = EndedRows(most)
         self._new: list[Thread] = []
         self._taken = 0
@@ -97,7 +98,7 @@ class EndedThreads:
                 self.told(thread)
             if self._intervals:
                 self._new.append(thread)
-            if self._forget:
+            if self._forgets:
                 continue
             if self._rows.is_full:
                 (thread,) = divided((thread,))
@@ -107,6 +108,11 @@ class EndedThreads:
         """Leave out the threads that had ended by this moment."""
         self.consume()
         self._taken += len(self.exits.take(at, self._memory))
+
+    def forget(self, at: int) -> None:
+        """Forget the threads that had ended by this moment, also those that were taken."""
+        self.discard(at)
+        self._rows, self._new = EndedRows(self._most), []
 
     def all(self) -> list[Thread]:
         """Return those that ended since the beginning, with all that they did."""

@@ -13,7 +13,7 @@ from headway.linux.levels import Level
 
 from .budget import BudgetPolicy, Period, percent
 
-__all__ = ["PERIOD_NS", "LevelControl"]
+__all__ = ["LEVELS", "PERIOD_NS", "LevelControl", "describe", "exact_policy"]
 
 PERIOD_NS = 250_000_000
 """From one look at the costs to the next."""
@@ -24,21 +24,41 @@ _CHEAPEST = ("switch", "wake", "sample")
 """The kinds of events of `Level.SWITCHES`."""
 
 
-class LevelControl:
-    """Keeps a measurement within its budget. It begins at the highest level, and `service` changes the level.
+def exact_policy(budget: float, change_ns: float) -> BudgetPolicy:
+    """Return a policy that chooses among the levels at which programs run at what happens, and begins with the highest.
 
-    ``costs``: tells what events cost now. ``change_ns``: the processor time of attaching and detaching all
-    programs once.
+    ``change_ns``: the processor time of attaching and detaching all programs once.
+    """
+    return BudgetPolicy(budget, change_ns, Level.INTERRUPTS, LEVELS)
+
+
+def describe(policy: BudgetPolicy, times: Mapping[Level, int]) -> str:
+    """Return in words what was asked for, what it cost in fact, and how long each level was in use, ns."""
+    whole = sum(times.values()) or 1
+    used = ", ".join(f"{level.value} {100 * times[level] / whole:.3g} %" for level in Level if times.get(level))
+    cost = "no period has ended" if policy.share is None else f"cost {percent(policy.share)}"
+    over = policy.over_budget
+    above = f"; over the budget: even {policy.level.value} costs {percent(over)}" if over is not None else ""
+    return f"{100 * policy.budget:.3g} % of processor time; {cost}; time at each level: {used}{above}"
+
+
+class LevelControl:
+    """Keeps a measurement within its budget. It begins at the policy's level, and `service` changes the level.
+
+    ``costs``: tells what events cost now.
     """
 
     def __init__(
-        self, budget: float, memory: BpfMaps, attachments: Attachments, costs: Callable[[], Costs], change_ns: float
+        self, policy: BudgetPolicy, memory: BpfMaps, attachments: Attachments, costs: Callable[[], Costs]
     ) -> None:
-        self._memory, self._attachments, self._costs_now = memory, attachments, costs
-        self._policy = BudgetPolicy(budget, change_ns, Level.INTERRUPTS, LEVELS)
-        self._times = dict.fromkeys(LEVELS, 0)
+        self._memory, self._attachments, self.costs_now = memory, attachments, costs
+        self._policy = policy
+        self.times = dict.fromkeys(LEVELS, 0)
+        """How long each level was in use until the last look, ns."""
         self._begins = True  # the first period has the work of starting too, which does not go on
-        self.level = Level.INTERRUPTS
+        self.level = policy.level
+        self.leaves = False
+        """Whether the policy wants none of these levels any more: the measurement is to end."""
         self._start()
 
     def service(self) -> float:
@@ -49,23 +69,21 @@ class LevelControl:
         now = time.monotonic_ns()
         if now - self._since >= PERIOD_NS:
             wanted = self._policy.feed(self._period(now))
-            self._times[self.level] += now - self._since
+            self.times[self.level] += now - self._since
             self._begins = False
-            if wanted is not self.level:
+            self.leaves = wanted not in LEVELS
+            if wanted is not self.level and not self.leaves:
                 self._change(wanted)
             self._start()
         return max(0.0, (self._since + PERIOD_NS - time.monotonic_ns()) / 1e9)
 
     def describe(self) -> str:
         """Return in words what was asked for, what it cost in fact, and how long each level was in use."""
-        times = {**self._times, self.level: self._times[self.level] + time.monotonic_ns() - self._since}
-        whole = sum(times.values()) or 1
-        used = ", ".join(f"{level.value} {100 * times[level] / whole:.3g} %" for level in LEVELS if times[level])
-        share = self._policy.share
-        cost = "no period has ended" if share is None else f"cost {percent(share)}"
-        over = self._policy.over_budget
-        above = f"; over the budget: even switches costs {percent(over)}" if over is not None else ""
-        return f"{100 * self._policy.budget:.3g} % of processor time; {cost}; time at each level: {used}{above}"
+        return describe(self._policy, self.times_until_now())
+
+    def times_until_now(self) -> dict[Level, int]:
+        """Return how long each level was in use, ns."""
+        return {**self.times, self.level: self.times[self.level] + time.monotonic_ns() - self._since}
 
     def _start(self) -> None:
         self._since = time.monotonic_ns()
@@ -84,7 +102,7 @@ class LevelControl:
 
     def _costs(self, events: Mapping[str, int]) -> dict[Level, float]:
         """Return what the events of each attached layer cost, ns."""
-        price = self._costs_now().of
+        price = self.costs_now().of
         costs = {Level.SWITCHES: sum(events[kind] * price.get(kind, 0.0) for kind in _CHEAPEST)}
         if self.level is not Level.SWITCHES:
             costs[Level.CALLS] = 0.0

@@ -18,13 +18,14 @@ from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
 
 from ..control_groups import ControlGroups
+from .budget import BudgetPolicy
 from .causes import CauseNaming
 from .contexts import ContextSearch
 from .depth_control import DepthControl
 from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import EbpfLedgers, with_cost_range
-from .level_control import PERIOD_NS, LevelControl
+from .level_control import PERIOD_NS, LevelControl, exact_policy
 from .losses import LossReader
 from .observer_cost import ObserverCost
 from .options import SourceOptions
@@ -50,15 +51,25 @@ SERVICE_SECONDS = 0.1
 class BpfMeasurement:
     """What was selected is measured from the moment at which this exists until its last ledger; `close` in any case.
 
-    ``source``: the name of the source, for the ledgers. Raises HeadwayError where it cannot be measured; then nothing
+    ``source``: the name of the source, for the ledgers. ``prepared``: what it measures with; None: what it prepares for
+    itself. ``policy``: decides on the level of detail; None: the budget that is among the options, if one is.
+
+    Raises HeadwayError where it cannot be measured; then nothing
     is left attached or loaded.
     """
 
-    def __init__(self, source: str, options: SourceOptions) -> None:
+    def __init__(
+        self,
+        source: str,
+        options: SourceOptions,
+        prepared: PreparedPrograms | None = None,
+        policy: BudgetPolicy | None = None,
+    ) -> None:
         selection = options.selection
         time_namespace.must_leave()
         with ExitStack() as stack:
-            prepared = stack.enter_context(closing(PreparedPrograms(options)))
+            if prepared is None:
+                prepared = stack.enter_context(closing(PreparedPrograms(options)))
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
             self._causes = _causes(programs) if options.measure.why else None
             self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
@@ -122,17 +133,18 @@ class BpfMeasurement:
                 Intervals(self._ledgers, ended, start),
             )
             self._cgroups = ControlGroups() if options.measure.cgroups or options.measure.why else None
-            self._control = None
+            self.control = None
+            """What keeps the measurement within its budget, if it has one."""
             self._pause = SERVICE_SECONDS
             if options.measure.budget is not None:
-                self._control = LevelControl(
-                    options.measure.budget,
+                self.control = LevelControl(
+                    policy or exact_policy(options.measure.budget, prepared.attachments.change_ns),
                     memory,
                     prepared.attachments,
                     lambda: drift.now,
-                    prepared.attachments.change_ns,
                 )
-                self._ledgers.note("budget", self._control.describe)
+                if policy is None:
+                    self._ledgers.note("budget", self.control.describe)
                 self._pause = PERIOD_NS / 1e9  # a look costs a part of the budget
             self.depth = None
             """What decides which threads are deep, if some may be."""
@@ -160,7 +172,7 @@ class BpfMeasurement:
         self._ended.release()
         if self.depth is not None:
             pause = min(pause, self.depth.service(lambda: self._announce(last=False)))
-        return pause if self._control is None else min(pause, self._control.service())
+        return pause if self.control is None else min(pause, self.control.service())
 
     def _serve(self, until: int | None = None) -> float:
         """Do so, but leave the level as it is: a change would be a snapshot after the one that is to be read.
@@ -211,6 +223,17 @@ class BpfMeasurement:
             self._causes.forget({thread.key for thread in ledger.threads if thread.end is not None})
         return self._told(ledger, interval=True)
 
+    def stop(self) -> int:
+        """Measure nothing from a moment on that is past on return. Return it, ns of CLOCK_MONOTONIC."""
+        self._stopped = self._programs.memory.take_snapshot(True)
+        return self._stopped
+
+    def last(self, *, total: bool, interval: bool) -> tuple[Ledger | None, Ledger | None]:
+        """Return everything since the beginning, and since the last interval, where wanted; `stop` comes before."""
+        snapshot = self._snapshots.read(self._after(self._stopped, last=True))
+        whole = self._told(self._totals.ledger(snapshot), interval=False) if total else None
+        return whole, self._told(self._intervals.ledger(snapshot), interval=True) if interval else None
+
     def _told(self, ledger: Ledger, *, interval: bool) -> Ledger:
         if self._spins is not None:
             ledger = self._spins.told(ledger, interval=interval)
@@ -231,8 +254,11 @@ class BpfMeasurement:
 
     def _announce(self, *, last: bool) -> int:
         """Return the moment of a new snapshot, which is past, when all that belongs to it can be read."""
+        return self._after(self._programs.memory.take_snapshot(last), last=last)
+
+    def _after(self, at: int, *, last: bool) -> int:
+        """Return the moment of a snapshot that has just been announced, when all that belongs to it can be read."""
         memory = self._programs.memory
-        at = memory.take_snapshot(last)
         if last and self._publication is not None:
             self._publication.end()
         self._programs.divide_ready_threads()

@@ -106,6 +106,26 @@ class PreparedPrograms:
         if self.code is not None:
             self.code.forget()
 
+    def suspend(self) -> None:
+        """Measure nothing for a while, at no cost, and forget what was measured. The last snapshot must have been read.
+
+        What is attached stays loaded. `resume` makes it work again.
+        """
+        programs = self.programs
+        self.attachments.detach()
+        programs.memory.calm()
+        programs.object.programs["forget_task"].iterate()
+        self.ended.forget(programs.memory.now())
+        free = programs.object.map("free_thread_records")
+        for number in programs.memory.forget_records():  # of threads that were about to end
+            free.push(number)
+        programs.memory.reset()
+
+    def resume(self, level: Level) -> None:
+        """Attach the programs of a level again, with nothing measured until `BpfMaps.begin`. Raises HeadwayError."""
+        self.programs.memory.begin_again(level is Level.SWITCHES)
+        self.attachments.set_level(level)
+
     def attach_to_functions(self) -> None:
         """Place the probes of the functions that the user marked, if there are any. Raises HeadwayError."""
         if self._marking is not None:

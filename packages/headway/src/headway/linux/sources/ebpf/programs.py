@@ -36,6 +36,8 @@ FUTEX_MOVES = 1 << 12
 """Futexes from which threads were moved to another one that there is room for. The oldest make room for new ones."""
 MORE_PROCESSES = 1 << 10
 """So many descendants may begin while the programs are loaded, at least. Of later ones the parents are known."""
+MORE_THREADS = 1 << 14
+"""So many threads that are measured may be selected anew when the level of detail changes, at least."""
 MAX_PROCESSES = 1 << 15
 PROCESS_CLOCK_BYTES = 1 << 26
 """Most memory for the clocks of processes: each process has 8 bytes on each processor."""
@@ -212,7 +214,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "tails": cpus if options.record else 1,
         **_process_sizes(cpus, _n_processes(options)),
         "selected_pids": 2 * len(_chosen(options.selection)) + (MORE_PROCESSES if options.selection.descendants else 1),
-        "selected_tids": len(options.selection.tids) + 1,
+        "selected_tids": len(options.selection.tids) + (MORE_THREADS if options.measure.budget is not None else 1),
     }
 
 

@@ -25,6 +25,7 @@ from headway.errors import HeadwayError
 from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.bpf.programs.loading import SHAPES, Features, Shape, trial
 from headway.linux.bpf.programs.refusals import RefusedError
+from headway.linux.levels import Level
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.model import Ledger, violations
 from headway.session.measure import observe
@@ -298,6 +299,14 @@ def cpu_command() -> None:
         assert (p["utilisation"] is None) == (p["dropped"] is not None), p
 
 
+def clocks() -> Ledger:
+    """The level at which no program runs at anything that happens often: no thread is lost there, too."""
+    code = "import threading\nfor i in range(100):\n    t = threading.Thread(target=print); t.start(); t.join()"
+    ledger, _ = measure(sys.executable, "-c", code, options=MeasureOptions(level=Level.CLOCKS))
+    assert len(ledger.threads) == 101, len(ledger.threads)
+    return ledger
+
+
 LAWS: dict[str, Callable[[], Ledger | None]] = {
     "exit status": exit_status,
     "python threads": python_threads,
@@ -306,6 +315,7 @@ LAWS: dict[str, Callable[[], Ledger | None]] = {
     "outside calls": outside_calls,
     "fork storm": fork_storm,
     "everything": everything,
+    "clocks": clocks,
     "regions": regions,
     "32-bit": compat,
     "faults": faults,
@@ -371,6 +381,7 @@ def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
             yield f"load: {name}", partial(trial, library, shape, features)
         yield "law: python threads", python_threads
         yield "law: outside calls", outside_calls
+        yield "law: clocks", clocks
         return
     if which not in ("all", "shapes", "laws"):
         yield from (task for task in tasks("all") if task[0] == which)

@@ -2,7 +2,8 @@
 
 `source` has the protocol that all of them implement, `measuring` has what they share, and `choose` takes the best one
 that works here. `ebpf` drives the eBPF programs of ``linux/bpf/``, which see every change of state, and makes ledgers
-from their cells. `proc` reads /proc again and again. `profiler` samples the threads that one of these two measures.
+from their cells. `clocks` reads the kernel's own clocks of threads, and `budgeted` goes from `ebpf` to it and back, as
+a budget allows. `proc` reads /proc again and again. `profiler` samples the threads that one of these two measures.
 
 **The path of one context switch, from the kernel to a row of a table.** Paths are below ``linux/``,
 in the last step below ``headway/``.
@@ -54,6 +55,15 @@ in the last step below ``headway/``.
 `ebpf.causes`                  the causes of states, in the threads of a ledger
 `ebpf.ledgers`                 what all ledgers of a measurement have in common
 ============================== =======================================================================================
+
+**The parts of the level clocks**: `clocks.source` implements the protocol, `clocks.measurement` has the programs
+(``bpf/clocks/``) look at the threads, `clocks.rows` makes a row of a thread's account, and `clocks.ledgers` says what
+is known of the figures. `looking` has what this and the /proc source have in common; both have the arithmetic from
+``procfs/_procfs.pyx`` (``ThreadAccount``), and when to look from `proc.pace`.
+
+**The parts of a budget at any level**: `budgeted.source` implements the protocol, `budgeted.measurement` changes
+between `ebpf.measurement` and `clocks.measurement`, `budgeted.clock_control` tells the policy (`ebpf.budget`) what the
+latter costs, and `budgeted.stitching` makes one ledger of the ledgers of all parts.
 
 **The parts of the /proc source**: `proc.source` implements the protocol, and `proc.measurement` puts together the open
 tree (`proc.directory`), the steps of its times (`proc.clocks`), the threads to look at (`proc.discovery`), when to look

@@ -23,11 +23,11 @@ from tests.compiling import Compile, script
 
 from headway.commands import stat
 from headway.linux.bpf.clocks._clock_accounts import ClockAccounts, ClockThread
-from headway.linux.levels import Level
+from headway.linux.levels import COUNTED_AT_CLOCKS, Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.clocks import ClockSource
-from headway.linux.sources.clocks.rows import row_of, row_since_told
+from headway.linux.sources.clocks.rows import _EVENTS, row_of, row_since_told
 from headway.linux.sources.proc.waits import reason_of_call
 from headway.linux.structures import Structures
 from headway.linux.syscalls.table import numbers
@@ -244,6 +244,7 @@ def test_a_wait_is_for_what_a_look_finds(values: Mapping[str, int], state: str) 
     [
         (("--noneffective", "malloc"), "--noneffective"),
         (("-e", "cycles"), "--event"),
+        (("-e", "cs", "-e", "cycles"), "--event"),
         (("--why", "kernel"), "--why kernel"),
         (("--spin",), "--spin"),
         (("--budget", "1%"), "--budget"),
@@ -294,6 +295,31 @@ def test_run_time_is_what_the_kernel_tells_a_parent() -> None:
     assert thread.span >= int(said[0])
     assert ledger.precision.total is Quality.EXACT
     assert "level" in ledger.reasons
+
+
+@needs_root
+def test_what_the_kernel_counts_anyway_is_told_of_each_thread() -> None:
+    events = ("context-switches", "voluntary", "involuntary", "page-faults", "minor-faults", "major-faults")
+    code = (
+        "import resource, time\n"
+        "first = resource.getrusage(0)\n"
+        "for i in range(50): time.sleep(.001)\n"
+        "last = resource.getrusage(0)\n"
+        "print(last.ru_nvcsw - first.ru_nvcsw, last.ru_minflt - first.ru_minflt)"
+    )
+    options = MeasureOptions(level=Level.CLOCKS, events=events)
+    ledger, said = measure(*python(code), options=options)
+    assert ledger.events == events
+    thread = only(ledger)
+    (counts,) = (cell.events for cell in thread.states.values() if cell.events)
+    assert counts["voluntary"] >= int(said[0]) >= 50
+    assert counts["minor-faults"] >= int(said[1])
+    assert counts["context-switches"] == (counts["voluntary"] or 0) + (counts["involuntary"] or 0)
+    assert counts["page-faults"] == (counts["minor-faults"] or 0) + (counts["major-faults"] or 0)
+
+
+def test_the_events_that_the_options_let_through_are_those_that_there_are() -> None:
+    assert _EVENTS.keys() == COUNTED_AT_CLOCKS
 
 
 @needs_root

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.dataclass import dataclass
-from headway.linux.levels import Level
+from headway.linux.levels import COUNTED_AT_CLOCKS, Level
 from headway.linux.options import STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
@@ -315,7 +315,9 @@ class TargetOptions:
             self._check_spin()
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
-        at_all_times = [option for option, given in self._needing_states() if given]
+        counted = level is Level.CLOCKS and COUNTED_AT_CLOCKS.issuperset(self.events)
+        needing = dict(self._needing_states()) | ({"--event": ()} if counted else {})
+        at_all_times = [option for option, given in needing.items() if given]
         if at_all_times and (level <= Level.SWITCHES or self.budget):
             remedy = "give --level calls or interrupts"
             if self.budget or when:

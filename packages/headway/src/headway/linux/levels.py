@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Level"]
+__all__ = ["COUNTED_AT_CLOCKS", "Level"]
+
+
+COUNTED_AT_CLOCKS = frozenset(
+    ("context-switches", "cs", "page-faults", "faults", "minor-faults", "major-faults", "voluntary", "involuntary")
+)
+"""The events that the kernel counts of each thread anyway, by perf's names; and its switches apart: because the thread
+waited, and because another one was to run."""
 
 
 class Level(Enum):

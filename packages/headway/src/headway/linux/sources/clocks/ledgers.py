@@ -22,7 +22,7 @@ class ClockLedgers:
     """Makes the ledgers of a measurement. ``tick``: the scheduler's, ns. ``up_to_date``: see `ClockPrograms`."""
 
     def __init__(self, source: str, options: MeasureOptions, tick: int, *, up_to_date: bool) -> None:
-        self._source = source
+        self._source, self._events = source, options.events
         words = f"{tick / 1e6:g} ms"
         divided = f"the kernel samples what is user and what is kernel time, at its tick of {words}"
         if exact := _text(_EXACT_PROCESSORS):
@@ -70,6 +70,7 @@ class ClockLedgers:
             ),
             reasons={**self._reasons, **{name: said for name, words in self._notes.items() if (said := words())}},
             losses=losses,
+            events=self._events,
             overhead=overhead,
         )
 

@@ -114,7 +114,7 @@ class ClockMeasurement(LookingMeasurement):
             self._new += ended
         if not self._forget:
             for thread in ended:
-                self._ended.add(row_of(thread, self.accounts.names, self._tick))
+                self._ended.add(row_of(thread, self.accounts.names, self._tick, self._options.events))
         self._pace.scanned(at, time.thread_time_ns() - before)
         return at
 
@@ -141,7 +141,7 @@ class ClockMeasurement(LookingMeasurement):
         """Return the threads that no look has seen, because they came and went since `stop` (`ClockAccounts`)."""
         self._programs.consume()
         late = self.accounts.take_late(born_until, until)
-        return [row_of(thread, self.accounts.names, self._tick) for thread in late]
+        return [row_of(thread, self.accounts.names, self._tick, self._options.events) for thread in late]
 
     def last(self, *, total: bool, interval: bool) -> tuple[Ledger | None, Ledger | None]:
         """Return everything since the beginning, and since the last interval, where wanted; `stop` comes before."""
@@ -152,14 +152,17 @@ class ClockMeasurement(LookingMeasurement):
 
     def _total(self, now: int) -> Ledger:
         names, tick = self.accounts.names, self._tick
-        living = [row_of(thread, names, tick) for thread in self.accounts.threads.values()]
+        living = [row_of(thread, names, tick, self._options.events) for thread in self.accounts.threads.values()]
         return self._ledgers.make(
             Window(self.start, now), [*self._ended.all(), *living], self._losses(), self._overhead()
         )
 
     def _since_last(self, now: int) -> Ledger:
         names, tick, told = self.accounts.names, self._tick, self._told
-        threads = [row_since_told(thread, names, tick) for thread in (*self._new, *self.accounts.threads.values())]
+        threads = [
+            row_since_told(thread, names, tick, self._options.events)
+            for thread in (*self._new, *self.accounts.threads.values())
+        ]
         losses, overhead = self._losses(), self._overhead()
         self._new, self._told = [], _Told(now, losses, overhead)
         return self._ledgers.make(

@@ -82,7 +82,7 @@ def serve(source: Any, until: float) -> None:
 def row(program: Path, pause: int | None, options: MeasureOptions, name: str) -> list[str]:
     """Measure one combination, and return its row."""
     source, _ = start_source(Selection(everything=True), "bpf", intervals=True, forget=True, options=options)
-    with closing(source), objects(source)[0].statistics(), switching(program, pause):  # type: ignore[type-var]
+    with closing(source), objects(source)[0].statistics(), switching(program, pause):
         begin = time.monotonic() + BEFORE
         serve(source, begin)
         source.interval()

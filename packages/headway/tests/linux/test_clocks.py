@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from headway.linux.bpf.clocks._clock_layout import CONSTANTS, STRUCTURES
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiling import Compile, script
 
 from headway.commands import stat
 from headway.linux.bpf.clocks._clock_accounts import ClockAccounts, ClockThread
+from headway.linux.bpf.clocks._clock_layout import CONSTANTS, STRUCTURES
 from headway.linux.levels import COUNTED_AT_CLOCKS, Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .architecture cimport *
+from .code cimport memory_at
 from .devices cimport look_at_plic
 from .power cimport BREAKING
 from .structures cimport Block, Core, Decoded, Hart, Machine, TraceUnit
@@ -70,20 +71,27 @@ cdef inline void look_at_unit(Core* c) noexcept nogil:
         c.harts[i].attention |= TRACED
 
 
+cdef inline void hold_lines(Machine* m) noexcept nogil:
+    """Hold up the lines of all trace units whose sequencers are in states that do, and no others."""
+    cdef TraceUnit* u
+    cdef int k
+    m.held_up = 0
+    for k in range(m.cores_count):
+        u = &m.cores[k].trace_unit
+        if u.line and u.actions[u.state] & HOLDS_LINE:
+            m.held_up |= 1u << u.line
+    look_at_plic(m)
+
+
 cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexcept nogil:
     """Enter a state of the sequencer, because of what the hart did, and do its actions."""
     cdef TraceUnit* u = &c.trace_unit
     cdef uint32_t actions = u.actions[state]
     cdef int i
-    if u.line:
-        if actions & HOLDS_LINE:
-            m.held_up |= 1u << u.line
-        else:
-            m.held_up &= ~(1u << u.line)
-        if actions & INTERRUPTS:
-            m.pending |= 1u << u.line
-        look_at_plic(m)
     u.state = state
+    if u.line and actions & INTERRUPTS:
+        m.pending |= 1u << u.line
+    hold_lines(m)
     if actions & MARKS:
         tell_trigger(m, c, h)
     if actions & BREAKS:
@@ -95,40 +103,68 @@ cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexc
 
 
 cdef inline bint compares(
-    Block* b, uint32_t pc, uint32_t address, uint32_t value, bint loads, bint stores
+    Block* b, uint32_t pc, uint32_t address, bint loads, uint32_t loaded, bint stores, uint32_t stored
 ) noexcept nogil:
-    """Return whether an instruction is what the block's comparators look for."""
+    """Return whether an instruction is what the block's comparators look for.
+
+    An AMO both loads and stores: it is if one of the two is.
+    """
     cdef uint32_t where = pc
     if b.control & (BLOCK_LOADS | BLOCK_STORES):
-        if not (loads and b.control & BLOCK_LOADS or stores and b.control & BLOCK_STORES):
+        loads = loads and b.control & BLOCK_LOADS
+        stores = stores and b.control & BLOCK_STORES
+        if not loads and not stores:
             return False
         where = address
-    if b.control & BLOCK_DATA and ((value ^ b.value) & b.mask or not loads and not stores):
-        return False
+    if b.control & BLOCK_DATA:
+        loads = loads and not (loaded ^ b.value) & b.mask
+        stores = stores and not (stored ^ b.value) & b.mask
+        if not loads and not stores:
+            return False
     if b.control & BLOCK_RANGE:
         return b.first <= where < b.second
     return where == b.first or (b.control & BLOCK_SECOND and where == b.second)
 
 
+cdef inline uint32_t stored_by(
+    Machine* m, Core* c, Decoded* d, uint32_t address, uint32_t b
+) noexcept nogil:
+    """Return what a store, SC or AMO with operand b has stored, as a word: of SB and SH the byte or half."""
+    cdef uint32_t value = b
+    cdef uint8_t* at
+    if d.operation == SB:
+        return b & 0xFF
+    if d.operation == SH:
+        return b & 0xFFFF
+    at = memory_at(m, c, address) if AMOSWAP <= d.operation <= AMOMAXU else NULL
+    if at != NULL:
+        # In this turn nothing else has stored there.
+        memcpy(&value, at, 4)
+    return value
+
+
 cdef inline void watch_event(
-    Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b
+    Machine* m, Core* c, Hart* h, Decoded* d, uint32_t pc, uint32_t a, uint32_t b, uint32_t loaded
 ) noexcept nogil:
     """Find the blocks that fire for a retired instruction with operands a and b, and move the sequencer."""
     cdef TraceUnit* u = &c.trace_unit
     cdef Block* block
-    cdef uint32_t fired = 0, to, target = 3
+    cdef uint32_t fired = 0, to, target = 3, stored = 0
     cdef int operation = d.operation, i
     cdef bint atomic = LR <= operation <= AMOMAXU
     cdef bint loads = LB <= operation <= LHU or atomic and operation != SC
-    cdef bint stores = SB <= operation <= SW or atomic and operation != LR
+    # SC loads 1 if it has failed.
+    cdef bint stores = SB <= operation <= SW or atomic and operation != LR and not (operation == SC and loaded)
     cdef uint32_t address = a if atomic else a + <uint32_t>d.immediate
+    if stores:
+        stored = stored_by(m, c, d, address, b)
     for i in range(4):
         block = &u.blocks[i]
         if not block.control & BLOCK_ON or not block.control >> (BLOCK_STATES + u.state) & 1:
             continue
         if not block.control >> (BLOCK_HARTS + h.slot) & 1:
             continue
-        if compares(block, pc, address, b if stores else h.x[d.rd], loads, stores):
+        if compares(block, pc, address, loads, loaded, stores, stored):
             block.left -= 1
             if block.left <= 0:
                 block.left = block.reload
@@ -242,5 +278,7 @@ cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value)
         u.sources[n - PROFILE_SOURCES] = value
     else:
         return False
+    if ACTIONS <= n <= LINE:
+        hold_lines(m)
     look_at_unit(c)
     return True

@@ -33,6 +33,8 @@ ctypedef struct Turn:
     # The values of its source registers.
     uint32_t a
     uint32_t b
+    # What it has loaded, extended to a word; of SC, what it says of its success.
+    uint32_t loaded
     # Cycles until its result is usable; 0: at once.
     int64_t late
     # It does not go on behind itself, so the pipeline is filled again.
@@ -82,7 +84,7 @@ cdef inline void note_retired(Machine* m, Core* c, Hart* h, Turn* t) noexcept no
     if unlikely(h.attention & WATCHED != 0):
         watch_retired(m, c, h, t.d, t.pc, t.next, t.taken)
         if c.trace_unit.matching:
-            watch_event(m, c, h, t.d, t.pc, t.a, t.b)
+            watch_event(m, c, h, t.d, t.pc, t.a, t.b, t.loaded)
 
 
 cdef inline int break_here(Machine* m, Core* c, Hart* h, Turn* t) noexcept nogil:
@@ -167,16 +169,17 @@ cdef inline int execute(Machine* m, Core* c, Hart* h, Turn* t) noexcept nogil:
     if LB <= operation <= LHU:
         outcome = load(m, c, h, t.a + <uint32_t>d.immediate, size_of(operation), &value)
         if outcome == DONE:
-            h.x[d.rd] = loaded(operation, value)
+            t.loaded = loaded(operation, value)
+            h.x[d.rd] = t.loaded
             t.late = m.load
     elif SB <= operation <= SW:
         outcome = store(m, c, h, t.a + <uint32_t>d.immediate, size_of(operation), t.b)
     elif LUI <= operation <= FENCE:
         execute_computation(m, h, t)
     elif LR <= operation <= AMOMAXU:
-        outcome = atomic(m, c, h, d, &value)
+        outcome = atomic(m, c, h, d, &t.loaded)
         if outcome == DONE:
-            h.x[d.rd] = value
+            h.x[d.rd] = t.loaded
             t.late = m.load
     elif CSRRW <= operation <= CSRRCI:
         outcome = change_csr(m, c, h, d, &value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +18,9 @@ from tests.machine.assembler import (
     A4,
     HALT,
     NOP,
+    RAM,
     S0,
+    S1,
     S2,
     S3,
     S10,
@@ -28,6 +32,7 @@ from tests.machine.assembler import (
     Label,
     Org,
     addi,
+    atomic,
     bltu,
     bne,
     csrr,
@@ -35,9 +40,17 @@ from tests.machine.assembler import (
     csrwi,
     div,
     la,
+    lb,
+    lbu,
+    lh,
+    lhu,
     li,
     li2,
+    lr,
     lw,
+    sb,
+    sc,
+    sh,
     sw,
     write_csr,
 )
@@ -108,6 +121,100 @@ def test_reloading_starts_the_counts_of_the_triggers_anew(reload: bool, left: in
     program: list[Item] = [stores_and_looks("aab")[:-1], write_csr(SELECT, 6), csrr(S2, VALUE), HALT]
     bench = Bench(program, trace=replace(trace, moves=moves)).run()
     assert bench.x(S2) == left
+
+
+def test_each_core_holds_its_own_line_and_another_does_not_drop_it() -> None:
+    """Core 1 enters its state first, and core 0 a state that holds nothing after it; then core 1 leaves its own."""
+    hold, release = [li2(A1, WORD), sw(A0, A1)], [li2(A1, WORD), sw(A0, A1, 4)]
+    program: list[Item] = [
+        li2(S0, PENDING), bne(A0, ZERO, "one"), [NOP] * 200, hold, release, [NOP] * 20, lw(S2, S0), [NOP] * 400,
+        lw(S3, S0), HALT, Label("one"), hold, [NOP] * 400, release, HALT,
+    ]  # fmt: skip
+    bench = Bench(
+        program, at=RAM, cores=2, boot="all", **unit(actions=(Action(1, hold=True), Action(2, mark=True)))
+    ).run(40_000)  # fmt: skip
+    assert (bench.x(S2), bench.x(S3)) == (1 << LINE, 0)
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "line"),
+    [(42, 0, 0), (42, 2, 0), (38 + 1, 0, 0), (43, 7, 1 << 7), (43, 0, 0), (44, 100, 1 << 9)],
+)
+def test_a_held_line_follows_what_a_program_writes_to_the_sequencer(register: int, value: int, line: int) -> None:
+    program: list[Item] = [*stores_and_looks("a?")[:-1], write_csr(SELECT, register), write_csr(VALUE, value)]
+    bench = Bench(program, lw(S3, S0), HALT, **unit(actions=(Action(1, hold=True),))).run()
+    assert (bench.x(S2), bench.x(S3)) == (1 << LINE, line)
+    entered: list[Item] = [*stores_and_looks("?")[:-1], write_csr(SELECT, 42), write_csr(VALUE, 1), lw(S3, S0), HALT]
+    bench = Bench(entered, **unit(actions=(Action(1, hold=True),))).run()
+    assert (bench.x(S2), bench.x(S3)) == (0, 1 << LINE)
+
+
+# --- What the data comparators see ------------------------------------------------------------------------------------
+
+AMOS: dict[int, Callable[[int, int], int]] = {
+    0: operator.add, 1: lambda _, b: b, 4: operator.xor, 8: operator.or_, 12: operator.and_,
+    16: lambda a, b: min(a, b, key=signed), 20: lambda a, b: max(a, b, key=signed), 24: min, 28: max,
+}  # fmt: skip
+"""By function: what an AMO stores, of what is there and its operand."""
+LOADS: dict[str, tuple[Callable[[int, int], int], int, bool]] = {
+    "lb": (lb, 8, True), "lbu": (lbu, 8, False), "lh": (lh, 16, True), "lhu": (lhu, 16, False), "lw": (lw, 32, False),
+}  # fmt: skip
+STORES: dict[str, tuple[Callable[[int, int], int], int]] = {"sb": (sb, 8), "sh": (sh, 16), "sw": (sw, 32)}
+
+
+def signed(value: int) -> int:
+    return value - (value >> 31 << 32)
+
+
+def accesses(name: str, there: int, operand: int, rd: int) -> tuple[list[Item], int | None, int | None]:
+    """Code that accesses the word at a1, and what it loads and stores; None: it does not."""
+    if name in LOADS:
+        encode, width, extends = LOADS[name]
+        value = there & (1 << width) - 1
+        if extends and value >> (width - 1):
+            value |= 0xFFFF_FFFF >> width << width
+        return [encode(rd, A1)], value, None
+    if name in STORES:
+        store, width = STORES[name]
+        return [store(A2, A1)], None, operand & (1 << width) - 1
+    if name == "lr":
+        return [lr(rd, A1)], there, None
+    if name == "sc":  # behind the reservation that the program makes before it looks
+        return [sc(rd, A2, A1)], None, operand
+    if name == "failed sc":
+        return [sc(rd, A2, A1)], None, None
+    function = int(name.removeprefix("amo "))
+    return [atomic(function, rd, A2, A1)], there, AMOS[function](there, operand) & 0xFFFF_FFFF
+
+
+EDGES = st.sampled_from([0, 0x41, 0x80, 0x141, 0x8000, 0x1_8041, 0x8000_0000, 0xFFFF_FFFF])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from([*LOADS, *STORES, "lr", "sc", "failed sc", *(f"amo {n}" for n in AMOS)]),
+    there=EDGES | st.integers(0, 0xFFFF_FFFF),
+    operand=EDGES | st.integers(0, 0xFFFF_FFFF),
+    watch=st.sampled_from(["load", "store", "access"]),
+    mask=st.sampled_from([0xFF, 0xFFFF, 0xFFFF_FFFF, 0x8000_0000]),
+    wanted=st.sampled_from(["there", "operand", "loaded", "stored"]),
+    rd=st.sampled_from([ZERO, A3]),
+)
+def test_a_trigger_compares_what_an_access_loads_or_stores(
+    name: str, there: int, operand: int, watch: str, mask: int, wanted: str, rd: int
+) -> None:
+    access, loaded, stored = accesses(name, there, operand, rd)
+    value = {"there": there, "operand": operand, "loaded": loaded, "stored": stored}[wanted] or 0
+    seen = [one for kind, one in (("load", loaded), ("store", stored)) if one is not None and watch in (kind, "access")]
+    trigger = Trigger(first=WORD, watch=watch, mask=mask, value=value & mask)
+    bench = Bench(
+        li2(A1, WORD), li2(A2, operand), li2(T0, there), sw(T0, A1), lr(S1, A1) if name == "sc" else NOP,
+        # The block looks at no hart before this.
+        write_csr(SELECT, 0), write_csr(VALUE, trigger.registers()[0]), write_csr(SELECT, 42),
+        access, csrr(S2, VALUE), HALT,
+        trace=TraceUnitConfig(enabled=True, **{**sequence(trigger), "triggers": (replace(trigger, harts=0),)}),
+    ).run()  # fmt: skip
+    assert bench.x(S2) == any(not (one ^ value) & mask for one in seen)
 
 
 # --- The trace buffer, read by the program ----------------------------------------------------------------------------

@@ -46,6 +46,7 @@ its counters, and to the cells of its thread and processor (``cells.pxd``), when
 ``transitions.pxd``       the rows of a recording
 ``division.pxd``          the parts of caches and bus that a hart may use
 ``cells.pxd``             what each thread and processor did in each state
+``polling.pxd``           the poll latches, and when a thread has given up polling
 ``progress_unit.pxd``     the progress unit's counters, and the state of a hart
 ``threads.pxd``           software threads
 ``turns.pxd``             the issue policy

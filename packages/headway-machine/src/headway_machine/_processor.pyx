@@ -28,7 +28,8 @@ from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_n
 from .etrace cimport stop_encoder
 from .memory cimport WAITED, forget_served, grant
 from .power cimport start_hart
-from .progress_unit cimport settle
+from .polling cimport GIVES_UP
+from .progress_unit cimport end_polling, settle
 from .structures cimport (
     STOP_DEBUG, STOP_HTIF, STOP_LIMIT, STOP_NO_MEMORY, STOP_SEMIHOST, STOP_STANDSTILL, Account, Cache, Cell, Core, Csr,
     Decoded, Encoder, Hart, Logged, Machine, Row, Signal, Thread,
@@ -281,8 +282,10 @@ cdef class MachineProcessor:
             h.pwstate = 1
             h.tlb = <uint32_t*>zeros(m.tlb_entries, sizeof(uint32_t))
             h.tlb_used = <int64_t*>zeros(m.tlb_entries, sizeof(int64_t))
+            h.gap = config.progress.gap
             h.state = UNSTARTED
             h.mode = HALTED
+            h.outside = -1
             find_cells(m, h)
             h.processor_cell.count = 1
             m.compare[i] = -1
@@ -402,6 +405,7 @@ cdef class MachineProcessor:
             m.polls[m.polls_count].any = register.ready == ANY
             m.polls[m.polls_count].ready = 0 if register.ready == ANY else register.ready
             m.polls[m.polls_count].state = number
+            m.polled_devices |= 1u << (number - POLL_LATCH)
             m.polls_count += 1
 
     def _set_devices(self, config):
@@ -722,6 +726,8 @@ cdef class MachineProcessor:
         h = &self.m.harts[<int>n]
         c = &self.m.cores[h.core]
         if h.mode < HALTED and h.since < h.free and end_tick(c, h.free) <= self.m.now:
+            if h.attention & GIVES_UP and h.gap_end <= h.free:
+                end_polling(self.m, c, h)
             settle(self.m, c, h, h.free)
         names = ("epc", "mpci", "mpcx", "kpc", "iopc", "rpc", "spc", "opc", "unhalted", "reference", "c1", "c2", "c3")
         return {

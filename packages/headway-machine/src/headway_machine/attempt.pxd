@@ -8,17 +8,18 @@ few common kinds, which `burst` takes in less of the host's time, and with the s
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .architecture cimport *
-from .code cimport PAGE, decode
+from .code cimport PAGE, decode, range_of
 from .debug cimport DEBUGGED, HOLD_ASKED, hold, stops_here
 from .execute cimport Turn, execute, note_retired
 from .fetch cimport fetch
 from .memory cimport WAITED, forget_served
 from .power cimport BREAKING, INTERRUPTED, PROFILING, RESUMING
 from .profile_buffer cimport profile
-from .progress_unit cimport enter, look_again, state_of, tell_counters
-from .signals cimport GAP, TOLD_RANGE, TOLD_RUNS, tell
+from .polling cimport GIVES_UP, count_gap
+from .progress_unit cimport end_polling, enter, look_again, state_of, tell_counters
+from .signals cimport GAP, TOLD_ENTRY, TOLD_PC, TOLD_RUNS, tell
 from .structures cimport STOP_DEBUG, Core, Decoded, Hart, Machine
-from .threads cimport begin_hart_thread
+from .threads cimport begin_hart_thread, count_first
 from .trace cimport WATCHED, doing_of, watch_before, watch_gap, watch_trap, watch_turn
 from .traps cimport DONE, TRAPPED, interrupt, trap
 from .turns cimport next_turn
@@ -72,12 +73,22 @@ cdef inline void finish(Machine* m, Hart* h, int64_t cycle, int64_t begin, int r
     h.arrival = 0
 
 
+cdef inline void give_up(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
+    """Let the thread have given up polling, if it has before this turn."""
+    if not h.attention & GIVES_UP or h.gap_end > begin:
+        return
+    if h.gap_end > h.free:
+        charge_gap(m, c, h, h.gap_end)
+    end_polling(m, c, h)
+
+
 cdef inline bint intercepts(Machine* m, Core* c, Hart* h, int64_t begin) noexcept nogil:
     """Do what a debugger asked for before this turn. Return whether there is no turn.
 
     If the machine stops, nothing has changed: the turn comes when it goes on.
     """
     if h.held == HOLD_ASKED:
+        give_up(m, c, h, begin)
         if not h.attention & RESUMING and begin != h.free:
             charge_gap(m, c, h, begin)
         hold(m, c, h, begin)
@@ -95,10 +106,15 @@ cdef inline void go_on_from_sleep(Machine* m, Core* c, Hart* h, Turn* t) noexcep
     h.free = t.begin
     h.profile_last = t.cycle
     if m.signals.on:
-        tell(m, h, TOLD_RUNS, t.begin, 1, 0)
+        tell(m, h, TOLD_RUNS, t.begin, 1, h.pc)
+    count_gap(m, h, t.begin)
+    if h.outside < 0 and state_of(m, h) < EXCEPTION:
+        h.range = range_of(m, h.pc)
     enter(m, c, h, t.begin, state_of(m, h), False)
     if h.thread == NULL and not h.block and not h.instret:
         begin_hart_thread(m, h)
+    if h.outside < 0 and h.state < EXCEPTION:
+        count_first(m, h, t.begin)
 
 
 cdef inline void end_trapped(Machine* m, Core* c, Hart* h, Turn* t) noexcept nogil:
@@ -115,6 +131,8 @@ cdef inline bint attend(Machine* m, Core* c, Hart* h, Turn* t) noexcept nogil:
         watch_before(m, c, h, t.begin, h.attention & RESUMING)
     if h.attention & RESUMING:
         go_on_from_sleep(m, c, h, t)
+    elif h.attention & GIVES_UP:
+        give_up(m, c, h, t.begin)
     if h.attention & (INTERRUPTED | BREAKING | WATCHED) and t.begin != h.free:
         charge_gap(m, c, h, t.begin)
     if unlikely(h.attention & WATCHED != 0):
@@ -164,10 +182,13 @@ cdef inline void retire(Machine* m, Core* c, Hart* h, Turn* t) noexcept nogil:
 
 
 cdef inline void enter_range(Machine* m, Core* c, Hart* h, Turn* t) noexcept nogil:
-    """Note that the instruction is in another range of the state monitor than the last one."""
+    """Note that the instruction is in another range of the state monitor than the last one.
+
+    A kernel's instructions are in none. MRET, behind the write that clears the latch, is the kernel's too.
+    """
+    if h.state >= EXCEPTION or t.d.operation == MRET:
+        return
     h.range = t.d.range
-    if unlikely(m.signals.on != 0):
-        tell(m, h, TOLD_RANGE, t.begin, t.d.range, 0)
     look_again(m, c, h, t.begin, True)
 
 
@@ -187,7 +208,9 @@ cdef inline void take_instruction(Machine* m, Core* c, Hart* h, Turn* t) noexcep
         return
     if h.due > t.cycle and needs(h, t.d, t.cycle):
         return
-    if t.d.range != h.range and not h.latch:
+    if unlikely(m.signals.on != 0) and t.d.operation != MRET:
+        tell(m, h, TOLD_PC, t.begin, t.pc, 0)
+    if t.d.range != h.range:
         enter_range(m, c, h, t)
     outcome = execute(m, c, h, t)
     if outcome == DONE:

@@ -163,7 +163,7 @@ cdef inline Decoded* usual_fetch(
         code[0] = m.pages[(pc - RAM) // PAGE]
         page[0] = pc // PAGE
     d = &code[0][(pc & (PAGE - 1)) >> 1]
-    if not LUI <= d.operation <= FENCE or d.range != h.range and not h.latch:
+    if not LUI <= d.operation <= FENCE or d.range != h.range and h.state < EXCEPTION:
         return NULL
     if unlikely(d.crosses != 0):
         if pc + 2 - RAM < m.ram_size and not hits_code(m, c, h, pc + 2, now):

@@ -174,6 +174,7 @@ class ProgressUnitConfig(ConfigPart):
     """The progress unit."""
 
     switch: Number = Number(16, 1, _TICKS, "cycles of a write to hwblock")
+    gap: Number = Number(2000, 0, 0xFFFF, "hwgap: cycles without a fruitless check after which polling ends; 0: never")
 
 
 @dataclass(frozen=True)
@@ -460,7 +461,7 @@ class Division(ConfigPart):
 class StatusRegister(ConfigPart):
     """A device register that programs ask whether something is ready.
 
-    A load from it that finds it not ready sets the poll latch, and one that finds it ready clears the latch.
+    A load from it that finds it not ready sets the poll latch of its name, and one that finds it ready clears it.
     """
 
     address: Number = Number(None, 0, 0xFFFF_FFFF, "address of a device register", base=16)

@@ -33,6 +33,7 @@ cdef enum:  # What a read gives
     COUNTER
     CORE_COUNTER
     LATCH
+    LATCHES
     STATE
     SPEED
     DUTY
@@ -55,6 +56,8 @@ cdef enum:  # What a write does
     SET_CORE_COUNTER
     SET_CONTROL
     CLEAR_LATCH
+    CLEAR_LATCHES
+    SET_GAP
     SWITCH_THREAD
     WAKE_THREAD
     SYNCHRONISE_THREAD
@@ -179,6 +182,7 @@ cdef inline void list_own(Csr* csrs, Hart* h) noexcept nogil:
     row(csrs, 0x7C5, b"hwwake", ZERO, ALL, WAKE_THREAD)
     field(csrs, 0x7C6, b"hwmon", h, &h.monitor, ALL, SET_MONITOR)
     row(csrs, 0x7C7, b"hwstate", STATE, 0, NOTHING)
+    field(csrs, 0x7CD, b"hwgap", h, &h.gap, 0xFFFF, SET_GAP).told = TOLD_WRITE
     field(csrs, 0x7D0, b"pwstate", h, &h.pwstate, ALL, SET_POWER_STATE)
     row(csrs, 0x7D1, b"pwclock", SPEED, ALL, SET_SPEED)
     row(csrs, 0x7D2, b"pwduty", DUTY, ALL, SET_DUTY)
@@ -191,6 +195,7 @@ cdef inline void list_own(Csr* csrs, Hart* h) noexcept nogil:
     field(csrs, 0x800, b"hwsw", h, &h.signals, 0xFF07, SET_SIGNALS).told = TOLD_WRITE
     row(csrs, 0x802, b"hwtrace", ASKED, 1, ASK_FOR_TRACE)
     row(csrs, 0x803, b"hwsync", ZERO, ALL, SYNCHRONISE_THREAD)
+    row(csrs, 0x804, b"hwpoll", LATCHES, 0xFF, CLEAR_LATCHES).told = TOLD_WRITE
     counters(csrs, 0xBC0, COUNTERS, b"hwcnt{}", COUNTER, SET_COUNTER, TOLD_WRITE)
     counters(csrs, 0xBE0, COUNTERS - UNHALTED, b"pwcnt{}", CORE_COUNTER, SET_CORE_COUNTER, 0)
 

@@ -9,9 +9,10 @@ from .csr_table cimport *
 from .devices cimport look_for_interrupts, timer_now
 from .events cimport is_resource, read_resource, write_resource
 from .power cimport PROFILING, settle_core
-from .progress_unit cimport correct, look_again, settle
+from .polling cimport clear_latches, set_gap
+from .progress_unit cimport correct, find_first_range, look_again, settle
 from .protection cimport set_guard, write_pmp
-from .signals cimport TOLD_PROFILE, TOLD_WRITE, tell
+from .signals cimport TOLD_PROFILE, TOLD_RETURNS_TO, TOLD_WRITE, tell
 from .structures cimport Core, Csr, Hart, Machine
 from .threads cimport load_block, synchronise, wake
 from .trace cimport TRACED, TRACE_ASKED, TRACE_PERMITTED, tell_clock
@@ -70,11 +71,17 @@ cdef inline void clear_latch(Machine* m, Core* c, Hart* h, int64_t cycle, uint32
     if h.latch and not value & 1:
         h.depth = h.depth - 1 if h.control & CTL_HL and h.depth else 0
         h.latch = h.depth > 0
-    if not value & 2:
-        h.polled = 0
+    clear_latches(m, h, cycle, h.latches if value & 2 else 0)
+    find_first_range(m, h)
     look_again(m, c, h, cycle, False)
     if was and not h.latch:
         correct(m, c, h)
+
+
+cdef inline void end_polls(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t kept) noexcept nogil:
+    """Write hwpoll, by which a program ends its polling of devices."""
+    clear_latches(m, h, cycle, h.latches & kept)
+    look_again(m, c, h, cycle, True)
 
 
 cdef inline void write_signals(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t value) noexcept nogil:
@@ -150,7 +157,9 @@ cdef inline uint32_t value_of(Machine* m, Core* c, Hart* h, Csr* csr) noexcept n
     if reads == CORE_COUNTER:
         return core_counter_of(c, csr)
     if reads == LATCH:
-        return h.latch | (2 if h.polled else 0)
+        return h.latch | (2 if h.latches else 0)
+    if reads == LATCHES:
+        return h.latches
     if reads == STATE:
         return state_number(m, c, h)
     if reads == SPEED:
@@ -337,6 +346,10 @@ cdef inline bint set_value(Machine* m, Core* c, Hart* h, Csr* csr, int64_t after
         set_control(m, c, h, after, value)
     elif writes == CLEAR_LATCH:
         clear_latch(m, c, h, after, value)
+    elif writes == CLEAR_LATCHES:
+        end_polls(m, c, h, after, value)
+    elif writes == SET_GAP:
+        set_gap(m, h, after, value)
     elif writes == SET_MONITOR:
         return set_monitor(m, c, h, after, value)
     elif writes == SET_PROFILE:
@@ -371,6 +384,7 @@ cdef inline bint write_csr(Machine* m, Core* c, Hart* h, uint32_t number, uint32
     if number >> 10 == 3:
         return False
     if unlikely(m.signals.on != 0) and csr.told == TOLD_WRITE:
+        tell(m, h, TOLD_RETURNS_TO, after, h.mepc, 0)
         tell(m, h, TOLD_WRITE, after, value, number)
     done = set_value(m, c, h, csr, after, value & csr.bits)
     if unlikely(m.signals.on != 0) and csr.told == TOLD_PROFILE:

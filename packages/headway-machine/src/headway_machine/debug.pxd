@@ -13,6 +13,7 @@ from specification.riscv.decode cimport decode_half, decode_word
 from .architecture cimport *
 from .clocks cimport cycle_of
 from .code cimport memory_at
+from .polling cimport stop_gap
 from .power cimport BREAKING, INTERRUPTED, RESUMING
 from .progress_unit cimport enter
 from .structures cimport Core, Decoded, Hart, Machine
@@ -119,6 +120,7 @@ cdef inline void hold(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogi
     h.ready = NEVER
     h.arrival = 0
     h.attention |= RESUMING
+    stop_gap(h, cycle)
     enter(m, c, h, cycle, HELD, True)
     h.free = cycle
     c.cycle = c.next_cycle

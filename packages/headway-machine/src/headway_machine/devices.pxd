@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 from .architecture cimport *
 from .code cimport forget_code
 from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
+from .polling cimport note_check
 from .signals cimport TOLD_CHECK, tell
 from .structures cimport STOP_NO_MEMORY, Core, Hart, Machine, Source, StatusRegister
 
@@ -193,11 +194,12 @@ cdef inline bint is_attached(Machine* m, uint32_t address) noexcept nogil:
 
 
 cdef inline void check_status(Machine* m, Hart* h, uint32_t address, uint32_t value) noexcept nogil:
-    """Update the poll latch, if the register is a status register.
+    """Update the poll latch of the device, if the register is a status register.
 
     A check that finds nothing begins polling, and the first that finds something ends it.
     """
     cdef StatusRegister* register
+    cdef int64_t after = h.free + m.quantum
     cdef bint ready
     cdef int i
     for i in range(m.polls_count):
@@ -206,9 +208,9 @@ cdef inline void check_status(Machine* m, Hart* h, uint32_t address, uint32_t va
             value &= register.mask
             ready = value != 0 if register.any else value == register.ready
             if not h.latch:
-                h.polled = 0 if ready else register.state
+                note_check(m, h, after, register.state, ready)
             if m.signals.on:
-                tell(m, h, TOLD_CHECK, h.free + m.quantum, ready, register.state)
+                tell(m, h, TOLD_CHECK, after, ready, register.state)
             return
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .observer import Observer
     from .recording import RunRecorder
 
-__all__ = ["Machine"]
+__all__ = ["Machine", "resolved"]
 
 
 class Machine:
@@ -78,7 +78,7 @@ class Machine:
             raise HeadwayError(f"max_cycles is {shown(max_cycles)}: give a whole number from 0 to {LATEST}")
         image = _image_of(program)
         image.check(self.config)
-        config = _resolved(self.config, image)
+        config = resolved(self.config, image)
         if trace is not None:
             config = replace(config, trace=replace(config.trace, enabled=True))
         processor = _loaded(config, image)
@@ -119,7 +119,7 @@ class Machine:
         """
         image = _image_of(program)
         image.check(self.config)
-        config = _resolved(self.config, image)
+        config = resolved(self.config, image)
         names = name_states(image.names, config.ranges, config.polls)
         console = Console(input, output, errors)
         run = Run(_loaded(config, image), config, image, names, console, arguments, None, None)
@@ -158,7 +158,7 @@ def _etrace(config: Config) -> dict[str, Any] | None:
     return found.described()
 
 
-def _resolved(config: Config, image: MachineImage) -> Config:
+def resolved(config: Config, image: MachineImage) -> Config:
     """Return the configuration with the symbols of ranges and triggers replaced by their addresses."""
     triggers = []
     for number, trigger in enumerate(config.trace.triggers):

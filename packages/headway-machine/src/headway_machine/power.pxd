@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from .architecture cimport *
 from .clocks cimport cycle_of, end_tick, set_clock
 from .memory cimport empty_caches
+from .polling cimport stop_gap
 from .progress_unit cimport enter
 from .signals cimport TOLD_RUNS, tell
 from .structures cimport Core, Hart, Machine
@@ -52,6 +53,7 @@ cdef inline void halt(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogi
     h.attention |= RESUMING
     if m.signals.on:
         tell(m, h, TOLD_RUNS, cycle, 0, 0)
+    stop_gap(h, cycle)
     enter(m, c, h, cycle, IDLE + h.halted, True)
     look_at_core(m, c, cycle)
 

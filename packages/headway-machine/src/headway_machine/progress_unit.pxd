@@ -11,7 +11,8 @@ from libc.string cimport memcpy, memset
 from .architecture cimport *
 from .cells cimport add_to, all_lost, cell_of, find_cells, move_overhead
 from .clocks cimport clock_at, end_tick
-from .code cimport forget_code
+from .code cimport forget_code, range_of
+from .polling cimport stop_gap
 from .signals cimport SETTLED, TOLD_COUNTER, TOLD_ENTRY, tell
 from .structures cimport Cell, Clock, Core, Hart, Machine
 from .transitions cimport ends, tell_correction, tell_entry, tell_span
@@ -110,6 +111,8 @@ cdef inline void settle(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept no
     memset(h.lost, 0, sizeof(h.lost))
     if cycles:
         h.before = h.mode
+        if h.state < EXCEPTION:
+            h.outside = h.state
     h.since = cycle
     h.since_tick = tick
     h.since_instret = h.instret
@@ -171,11 +174,35 @@ cdef inline void enter(Machine* m, Core* c, Hart* h, int64_t cycle, int state, b
             add_word(m, h.monitor + 32 * <uint32_t>state + 16, 1)
 
 
+cdef inline bint is_kernel(int state) noexcept nogil:
+    """Return whether the state is that of a trap, or of a kernel in machine mode."""
+    return EXCEPTION <= state <= MACHINE_MODE
+
+
 cdef inline void look_again(Machine* m, Core* c, Hart* h, int64_t cycle, bint anew) noexcept nogil:
-    """Update the hart's state after something that it depends on has changed at the cycle."""
+    """Update the hart's state after something that it depends on has changed at the cycle.
+
+    From a kernel a thread returns to the state in which it was before. Any other is entered anew.
+    """
     cdef int state = state_of(m, h)
-    if state != h.state:
-        enter(m, c, h, cycle, state, anew)
+    if state == h.state:
+        return
+    if is_kernel(h.state) and state < EXCEPTION:
+        anew = state != h.outside
+    enter(m, c, h, cycle, state, anew)
+
+
+cdef inline void find_first_range(Machine* m, Hart* h) noexcept nogil:
+    """At the end of a trap, let a thread that has not run yet be in the range of the code with which it begins."""
+    if h.outside < 0 and is_kernel(h.state) and not h.latch:
+        h.range = range_of(m, h.mepc)
+
+
+cdef inline void end_polling(Machine* m, Core* c, Hart* h) noexcept nogil:
+    """Let the thread have given up polling, with the cycle in which it has."""
+    cdef int64_t cycle = h.gap_end
+    stop_gap(h, cycle)
+    look_again(m, c, h, cycle, True)
 
 
 cdef inline void correct(Machine* m, Core* c, Hart* h) noexcept nogil:

@@ -17,14 +17,15 @@ cdef enum:  # Kind; headway_machine.rtl.cosimulation repeats them in driver.cc
     SETTLED = 1
     # ``value``: state.
     TOLD_TRAP = 2
-    # MRET. ``value``: privilege; ``more``: range.
+    # MRET. ``value``: privilege.
     TOLD_RETURN = 3
     # ``more``: register.
     TOLD_WRITE = 4
-    TOLD_RANGE = 5
+    # An instruction other than MRET begins. ``value``: its address.
+    TOLD_PC = 5
     # ``value``: whether it is ready; ``more``: state of the status register.
     TOLD_CHECK = 6
-    # ``value``: 1 from here on it runs, 0 it is halted.
+    # ``value``: 1 from here on it runs, 0 it is halted. ``more``: the address of the next instruction.
     TOLD_RUNS = 7
     # ``value``: the state that is entered anew.
     TOLD_ENTRY = 8
@@ -38,11 +39,13 @@ cdef enum:  # Kind; headway_machine.rtl.cosimulation repeats them in driver.cc
     TOLD_DID = 12
     # A record of that turn. ``value``: address of the instruction, state above it; ``more``: where it is written.
     TOLD_RECORD = 13
+    # Before MRET or a write of hwlatch. ``value``: mepc, to which it returns if it ends a trap.
+    TOLD_RETURNS_TO = 14
     # + n: counter n has changed.
     TOLD_COUNTER = 16
-    # + n: counter n as the copying unit stores it; 40: hwsw; 41: poll latch.
+    # + n: counter n as the copying unit stores it; 40: hwsw; 41: poll latches; 42: where it was last.
     TOLD_STORED = 32
-    # + n: the same, as the loading unit loads it. The last, 57, completes a switch.
+    # + n: the same, as the loading unit loads it. The last, 58, completes a switch.
     TOLD_LOADED = 48
 
 
@@ -68,11 +71,14 @@ cdef inline void tell(Machine* m, Hart* h, int kind, int64_t cycle, uint64_t val
     entry.kind = <uint16_t>kind
 
 
-cdef inline void tell_block(Machine* m, Hart* h, int kind, int64_t cycle) noexcept nogil:
+cdef inline void tell_block(
+    Machine* m, Hart* h, int kind, int64_t cycle, uint32_t latches, uint32_t place
+) noexcept nogil:
     """Tell what of a thread is stored or loaded at a switch."""
     cdef int i
     for i in range(8):
         h.told_counters[i] = h.counters[i]
         tell(m, h, kind + i, cycle, h.counters[i], 0)
     tell(m, h, kind + 8, cycle, h.signals, 0)
-    tell(m, h, kind + 9, cycle, h.polled, 0)
+    tell(m, h, kind + 9, cycle, latches, 0)
+    tell(m, h, kind + 10, cycle, place, 0)

@@ -42,7 +42,7 @@ _FIXED = {
     220: "ready",
 }
 _LATCHED = (120, 121, 122, 124, 125, 126, 127)
-"""The states of the poll latch."""
+"""The states of the poll latches."""
 _PREFIXES = {"effective": "user", "noneffective": "noneffective", "poll": "poll"}
 
 
@@ -53,7 +53,7 @@ def poll_states(polls: Sequence[StatusRegister]) -> list[int]:
 
 
 def polled_registers(polls: Sequence[StatusRegister]) -> Mapping[int, str]:
-    """Return for each state of the poll latch the registers that were not ready."""
+    """Return for each state of the poll latches the registers that were not ready."""
     found: dict[int, list[str]] = {}
     for number, register in zip(poll_states(polls), polls, strict=True):
         found.setdefault(number, []).append(f"{register.address:#010x}")

@@ -372,7 +372,7 @@ ctypedef struct Hart:
     uint8_t slot
     # The number of its core.
     uint8_t core
-    # The state monitor's address range that it is in; 0: none.
+    # The state monitor's address range of the last instruction outside of traps; 0: none.
     uint8_t range
 
     # x0 to x31, and NOWHERE.
@@ -479,8 +479,19 @@ ctypedef struct Hart:
     uint8_t trapped[8]
     # hwsw, by which a program marks its regions.
     uint32_t signals
-    # The poll latch: 0 or the number of its state.
+    # The poll latches, a bit each, by the numbers of their states from POLL_LATCH on (polling.pxd).
+    uint32_t latches
+    # The state of the lowest that is set; 0: none is.
     uint32_t polled
+    # Those of devices that the thread has asked in vain since it began the round of its checks.
+    uint32_t asked
+    # hwgap: cycles without a fruitless check after which it gives up; 0: it never does.
+    uint32_t gap
+    # Those that are left, as of the cycle ``gap_since``.
+    int64_t gap_left
+    int64_t gap_since
+    # The cycle with which it gives up, while they are counted.
+    int64_t gap_end
     # hwcorr: cycles to move from progress to overhead.
     uint32_t correction
     # hwblock: the address of the thread's block; 0: none.
@@ -492,6 +503,8 @@ ctypedef struct Hart:
     # The current state, and its mode.
     int32_t state
     int32_t mode
+    # The state in which its thread was last outside of traps and of a kernel in machine mode; -1: it never was.
+    int32_t outside
     # The progress unit's counters, and the hart's share of those of its core.
     uint64_t counters[COUNTERS]
     # While signals are told: the counters as they were told last.
@@ -720,6 +733,8 @@ ctypedef struct Machine:
     # MAX_POLLS entries.
     StatusRegister polls[32]
     int32_t polls_count
+    # The poll latches that there are, a bit each.
+    uint32_t polled_devices
 
     # --- how the run stands ---
 
@@ -782,7 +797,7 @@ ctypedef struct Machine:
     uint32_t priority[32]
     # Edges that nobody has claimed yet.
     uint32_t pending
-    # Lines that trace units hold up.
+    # Lines that trace units hold up: those of all cores.
     uint32_t held_up
     # Lines that devices hold up.
     uint32_t level

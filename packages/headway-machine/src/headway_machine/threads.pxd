@@ -13,13 +13,16 @@ from .cells cimport cell_of, find_cells
 from .clocks cimport cycle_of
 from .code cimport forget_code
 from .division cimport divide
-from .progress_unit cimport settle, state_of, tell_counters
-from .signals cimport TOLD_LEFT, TOLD_LOADED, TOLD_STORED, tell, tell_block
+from .polling cimport GIVES_UP, count_gap, load_latches, saved_latches, stop_gap
+from .progress_unit cimport add_word, end_polling, settle, state_of, tell_counters
+from .signals cimport TOLD_ENTRY, TOLD_LEFT, TOLD_LOADED, TOLD_STORED, tell, tell_block
 from .structures cimport Core, Hart, Machine, Thread
 from .transitions cimport tell_account, tell_away, tell_entry, tell_span
 
 cdef enum:
     MAX_SOFTWARE_THREADS = 1 << 16
+    # Of what a block keeps of where its thread was.
+    HAS_RUN = 0x80000000
 
 
 cdef inline Thread* new_thread(Machine* m, uint32_t block, uint32_t id, int64_t birth) noexcept nogil:
@@ -65,10 +68,19 @@ cdef inline void begin_hart_thread(Machine* m, Hart* h) noexcept nogil:
         return
     h.thread.hart = h.number
     find_cells(m, h)
-    h.cell.count += 1
+
+
+cdef inline void count_first(Machine* m, Hart* h, int64_t cycle) noexcept nogil:
+    """Count the first state of a thread, or of a hart, as entered anew."""
     h.processor_cell.count += 1
+    if h.cell != NULL:
+        h.cell.count += 1
     if m.rows.on:
         tell_entry(m, h)
+    if m.signals.on:
+        tell(m, h, TOLD_ENTRY, cycle, <uint64_t>h.state, 0)
+    if h.monitor:
+        add_word(m, h.monitor + 32 * <uint32_t>h.state + 16, 1)
 
 
 cdef inline void go_away(Machine* m, Thread* t, int64_t tick, int reason) noexcept nogil:
@@ -159,21 +171,50 @@ cdef inline void wake(Machine* m, Hart* by, uint32_t block, int64_t tick) noexce
         cell_of(m, &t.account, LEFT).count += 1
 
 
+cdef inline uint32_t saved_place(Hart* h) noexcept nogil:
+    """Return what a thread's block keeps of where the thread was last outside of traps; 0: nowhere yet."""
+    return HAS_RUN | <uint32_t>h.outside << 8 | h.range if h.outside >= 0 else 0
+
+
+cdef inline void load_place(Machine* m, Hart* h, uint32_t saved) noexcept nogil:
+    """Take from what a thread's block has kept where the thread was.
+
+    The range is that of the instructions that the hart executes, unless they are those of a trap.
+    """
+    h.outside = <int32_t>(saved >> 8 & 0xFF) if saved & HAS_RUN else -1
+    if h.latch:
+        h.range = <uint8_t>(saved & 63) if saved & HAS_RUN and <int>(saved & 63) <= m.ranges else 0
+
+
+cdef inline void begin_state(Machine* m, Hart* h, int64_t cycle) noexcept nogil:
+    """Put the hart into the state of the thread that it runs from now on, and count the thread's first one."""
+    h.state = state_of(m, h)
+    h.mode = m.modes[h.state]
+    find_cells(m, h)
+    if h.outside < 0 and h.state < EXCEPTION:
+        count_first(m, h, cycle)
+
+
 cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_t block) noexcept nogil:
     """Do hwblock: the copying unit and the loading unit act at one instant."""
     cdef int64_t tick
     cdef uint8_t* at
-    cdef uint32_t word
+    cdef uint32_t latches = 0, place = 0
     settle(m, c, h, cycle)
+    stop_gap(h, cycle)
     tick = h.since_tick
     if m.signals.on:
-        tell_block(m, h, TOLD_STORED, cycle)
+        tell_block(m, h, TOLD_STORED, cycle, saved_latches(h), saved_place(h))
     if h.block:
         at = m.ram + (h.block - RAM)
         memcpy(at, h.counters, 64)
         memcpy(at + 68, &h.signals, 4)
-        memcpy(at + 72, &h.polled, 4)
-        forget_code(m, h.block, 76)
+        latches = saved_latches(h)
+        place = saved_place(h)
+        memcpy(at + 72, &latches, 4)
+        memcpy(at + 76, &place, 4)
+        forget_code(m, h.block, 80)
+        latches = place = 0
     if m.rows.on:
         # The trap in which a kernel switches has ended for the thread. The thread's own regions go on when it is back.
         tell_span(m, h, tick, EXCEPTION <= h.state <= MACHINE_MODE)
@@ -187,8 +228,8 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
         at = m.ram + (block - RAM)
         memcpy(h.counters, at, 64)
         memcpy(&h.signals, at + 68, 4)
-        memcpy(&word, at + 72, 4)
-        h.polled = word if POLL <= word < EXCEPTION and m.modes[word] == POLLING else 0
+        memcpy(&latches, at + 72, 4)
+        memcpy(&place, at + 76, 4)
         h.thread = thread_of(m, block, tick)
         if h.thread != NULL and h.thread.hart >= 0:
             # The kernel runs one block on two harts, which is a mistake. The second hart's time belongs to no thread.
@@ -200,13 +241,13 @@ cdef inline void load_block(Machine* m, Core* c, Hart* h, int64_t cycle, uint32_
     else:
         memset(h.counters, 0, 64)
         h.signals = 0
-        h.polled = 0
+    load_latches(m, h, latches)
+    load_place(m, h, place)
+    count_gap(m, h, cycle)
     if m.signals.on:
-        tell_block(m, h, TOLD_LOADED, cycle)
+        tell_block(m, h, TOLD_LOADED, cycle, saved_latches(h), saved_place(h))
         tell(m, h, TOLD_LEFT, cycle, <uint64_t>h.instret, <uint32_t>h.state)
-    h.state = state_of(m, h)
-    h.mode = m.modes[h.state]
-    find_cells(m, h)
+    begin_state(m, h, cycle)
 
 
 cdef inline void settle_until_now(Machine* m, Core* c, Hart* h) noexcept nogil:
@@ -215,6 +256,8 @@ cdef inline void settle_until_now(Machine* m, Core* c, Hart* h) noexcept nogil:
     if passed <= 0 or h.mode >= HALTED:
         return
     cycle = min(h.free, h.since + passed // m.quantum * m.quantum)
+    if h.attention & GIVES_UP and h.gap_end <= cycle:
+        end_polling(m, c, h)
     if cycle > h.since:
         settle(m, c, h, cycle)
 

@@ -96,7 +96,7 @@ cdef inline void tell_span(Machine* m, Hart* h, int64_t tick, bint ended) noexce
 
 
 cdef inline bint is_latched(int state) noexcept nogil:
-    """Return whether the state is one of the poll latch."""
+    """Return whether the state is one of the poll latches."""
     return POLL_LATCH <= state < EXCEPTION and state != MARKED
 
 

@@ -3,11 +3,11 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from .architecture cimport *
-from .code cimport range_of
 from .devices cimport look_for_interrupts
 from .memory cimport forget_served
-from .progress_unit cimport enter, look_again, state_of
-from .signals cimport TOLD_RETURN, TOLD_TRAP, tell
+from .polling cimport count_gap, keep_latches, stop_gap
+from .progress_unit cimport enter, find_first_range, look_again, state_of
+from .signals cimport TOLD_RETURN, TOLD_RETURNS_TO, TOLD_TRAP, tell
 from .structures cimport Core, Hart, Machine
 
 cdef enum:  # What a hart's turn, or a part of it, has come to
@@ -36,8 +36,11 @@ cdef inline void trap(
         state = INTERRUPT + <int>cause
     elif cause == CALL_FROM_USER or cause == CALL_FROM_MACHINE:
         state = CALL + <int>min(h.x[17], 31u)
+        # Who asks a kernel for something does not ask a device.
+        keep_latches(h, 0)
     else:
         state = EXCEPTION + <int>cause
+    stop_gap(h, cycle)
     h.privilege = MACHINE
     h.latch = 1
     h.trapped[h.depth & 7] = <uint8_t>state
@@ -80,12 +83,13 @@ cdef inline void leave_trap(Machine* m, Core* c, Hart* h, int64_t cycle) noexcep
     if h.privilege != MACHINE:
         h.mstatus &= ~<uint32_t>MPRV
     h.pc = h.mepc
+    if m.signals.on:
+        tell(m, h, TOLD_RETURNS_TO, cycle, h.mepc, 0)
+        tell(m, h, TOLD_RETURN, cycle, h.privilege, 0)
     if h.depth and not h.control & CTL_HL:
         h.depth -= 1
         h.latch = h.depth > 0
-    if m.ranges:
-        h.range = range_of(m, h.pc)
+        count_gap(m, h, cycle)
+    find_first_range(m, h)
     look_for_interrupts(m, h)
-    if m.signals.on:
-        tell(m, h, TOLD_RETURN, cycle, h.privilege, h.range)
     look_again(m, c, h, cycle, False)

@@ -62,6 +62,7 @@ def registers(r: random.Random) -> list[Item]:
         0x800,
         0x801,
         0x803,
+        0x804,
         *range(0xBC0, 0xC00),
         *range(0x300, 0x345),
         *range(0x3A0, 0x3C0),

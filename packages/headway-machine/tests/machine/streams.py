@@ -18,6 +18,7 @@ from headway_machine.config import (
     ExternalInterrupt,
     MemoryConfig,
     PowerConfig,
+    ProgressUnitConfig,
     Range,
     Script,
     Smi,
@@ -84,7 +85,8 @@ READABLE = [*range(0xBC0, 0xBCD), *range(0xBD0, 0xBDD), *range(0xBE0, 0xBE5), *r
     *range(0xCD0, 0xCDD),
             0xCE0, 0xCF4, 0xC00, 0xC01, 0xC02, 0xC83, 0xB00, 0xB02, 0xB82, 0x300, 0x304, 0x305, 0x341, 0x342,
             0x343, 0x344,
-            0x7C0, 0x7C1, 0x7C3, 0x7C4, 0x7C6, 0x7C7, 0x7CB, 0x7D1, 0x800, 0x801, 0xF14, 0x123]  # fmt: skip
+            0x7C0, 0x7C1, 0x7C3, 0x7C4, 0x7C6, 0x7C7, 0x7CB, 0x7CD, 0x7D1, 0x800, 0x801, 0x804, 0xF14,
+            0x123]  # fmt: skip
 WRITABLE = [0x306, 0x320, 0x343, 0xB00, 0xB02, 0xB80, 0xB82, 0x3B0, 0x301, 0x7C5, 0x7C8, 0x7CC, 0xC00, 0x7CB]
 LOADS = [0x0200_BFF8, 0x0200_4004, 0x0C00_1000, 0x0C20_0004, 0x1000_0000, 0x1000_0004, 0x1000_000C, 0x1001_0010,
          0x1001_0018, 0x1002_0000, 0x1002_0014, 0x1002_0018]  # fmt: skip
@@ -151,6 +153,18 @@ def mark(r: random.Random) -> Item:
 
 def latch(r: random.Random) -> Item:
     return csrwi(0x7C1, r.randrange(4))
+
+
+def polls(r: random.Random) -> Item:
+    """Ask a device or two in vain, or not; end polling; write when it ends by itself."""
+    match r.randrange(4):
+        case 0:
+            return csrwi(0x804, r.randrange(32))
+        case 1:
+            return [li2(S3, r.choice((0, 1, 7, 30, 200, 2000, 0xFFFF))), csrw(0x7CD, S3)]
+    return [
+        [li2(S3, r.choice((0x1000_0004, 0x1000_000C, 0x1001_0010))), lw(r.choice(A), S3)] for _ in range(r.randrange(4))
+    ]
 
 
 def control(r: random.Random) -> Item:
@@ -220,6 +234,11 @@ def counter(r: random.Random) -> Item:
     return [li2(S3, r.getrandbits(32)), csrw(0xBC0 + r.randrange(0x20), S3)]
 
 
+def tamper(r: random.Random) -> Item:
+    """What a block keeps of a thread's polling and of where it was, overwritten."""
+    return [*own_block(r), li2(10, r.choice((*MIXED, r.getrandbits(32)))), sw(10, S3, r.choice((72, 76)))]
+
+
 def clock(r: random.Random) -> Item:
     return csrwi(0x7D1, r.randrange(1, 17)) if r.randrange(2) else csrwi(0x7D2, r.randrange(8))
 
@@ -239,9 +258,9 @@ def synchronise(r: random.Random) -> Item:
 
 
 PLAIN: tuple[Kind, ...] = (arithmetic, arithmetic, memory, memory, jump)
-COUNTED: tuple[Kind, ...] = (*PLAIN, trap, register, mark, latch, device, disk, signal, wait, profile)
+COUNTED: tuple[Kind, ...] = (*PLAIN, trap, register, mark, latch, polls, device, disk, signal, wait, profile)
 ALL: tuple[Kind, ...] = (*COUNTED, control, block, wake, clock, divide, synchronise)
-ANY: tuple[Kind, ...] = (*ALL, steal, counter)
+ANY: tuple[Kind, ...] = (*ALL, steal, counter, tamper)
 
 
 def program(r: random.Random, kinds: Sequence[Kind] = ALL, *, length: int = 60, rounds: int = 0) -> list[Item]:
@@ -293,6 +312,7 @@ def machine(r: random.Random, **values: Any) -> dict[str, Any]:
         ),
         "uart": Uart(tick=r.randrange(1, 50), every=r.randrange(1, 500), script=(Script(r.randrange(500),
         "some text" * 40),)),
+        "progress": ProgressUnitConfig(gap=r.choice((0, 9, 50, 300, 2000))),
         "interrupts": tuple(ExternalInterrupt(4, at, r.randrange(1, 500), 50) for at in (r.randrange(1000),)),
         "smi": Smi(at=r.randrange(1000), every=every, ticks=r.randrange(1, 200)) if r.randrange(2) else Smi(),
         "ranges": tuple(

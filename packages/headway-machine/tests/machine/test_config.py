@@ -137,6 +137,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "pipeline.multiply": "*{}* cycles after the issue (`pipeline.multiply`)",
         "pipeline.refill": "*{}* cycles (`pipeline.refill`)",
         "progress.switch": "*{}* (`progress.switch`)",
+        "progress.gap": "*{}* (`progress.gap`)",
         "profile.authorise": "*{}* (`profile.authorise`)",
         "bus.line": "*{}* ticks (`bus.line`)",
         "bus.word": "*{}* tick (`bus.word`)",

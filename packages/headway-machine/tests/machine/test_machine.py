@@ -130,9 +130,8 @@ def test_a_range_is_a_state_of_its_own_by_address_or_by_symbol() -> None:
     elf = program(*loop(50), *leave(0))
     for part in (Range("all", symbol="main"), Range("all", start=RAM, end=RAM + 0x100)):
         (thread,) = run(elf, ranges=[part]).ledger.threads
-        first_fetch = thread.states["user"]  # where it goes is known when the first instruction is there
-        assert first_fetch.instructions == 0
-        assert thread.states["user.all"].time + first_fetch.time == thread.span
+        assert thread.states["user.all"].time == thread.span
+        assert thread.states["user.all"].count == 1
     (thread,) = run(elf, ranges=[Range("all", symbol="main", kind="poll")]).ledger.threads
     assert thread.times()[Kind.POLL] == thread.states["poll.all"].time > 0
     with pytest.raises(HeadwayError, match=r"ranges\[0\].symbol is 'maine', but the program has no function"):

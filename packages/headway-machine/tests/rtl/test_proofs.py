@@ -28,9 +28,18 @@ MUTANTS = {
     "loaded-as-copied": ("counters", "following.eq(self.loaded[counter])", "following.eq(self.loaded[counter] + 1)"),
     "latch-until-the-end": ("interrupt_latch", "(self.irq_detect & ~depth.all())", "self.irq_detect"),
     "never-negative": ("counters", "Mux(value[-1], 0, value)", "value"),
+    "polling-ends": ("poll_latch", "self.saved.left.eq(now.left - self._step)", "self.saved.left.eq(now.left)"),
+    "range-held-in-kernel": ("place", "with m.If(~self.inside & self.executes):", "with m.If(self.executes):"),
+    "return-is-no-occurrence": ("place", "~place.has_run | (self.state != place.outside)", "1"),
 }
 """For each property a defect that breaks it: a module, what is in its source, and what the mutant has instead."""
-PARTS = {"enables": "CounterEnables", "counters": "CounterBank", "interrupt_latch": "InterruptLatch"}
+PARTS = {
+    "enables": "CounterEnables",
+    "counters": "CounterBank",
+    "interrupt_latch": "InterruptLatch",
+    "poll_latch": "PollLatches",
+    "place": "Place",
+}
 
 
 def mutant(module: str, old: str, new: str) -> ModuleType:

@@ -37,7 +37,9 @@ class Register(IntEnum):
     CONTROL = 0x7C0
     LATCH = 0x7C1
     CORRECTION = 0x7C2
+    GAP = 0x7CD
     MARKS = 0x800
+    POLLS = 0x804
     LOW = 0xBC0
     """The low word of counter n is at LOW + n, for machine mode."""
     HIGH = 0xBD0
@@ -54,7 +56,7 @@ class Control(IntEnum):
     SWNE = 9
     """A marked region is not effective."""
     POLL = 10
-    """The poll latch works."""
+    """Poll latches count."""
     MK = 11
     """Machine mode is the kernel."""
     HL = 12
@@ -76,5 +78,7 @@ class State(IntEnum):
     """The first of 32, by the tag."""
     POLL = 96
     """The first of 24, by the tag."""
+    POLL_LATCH = 120
+    """The first of those of the poll latches."""
     MARKED = 123
     MACHINE_MODE = 192

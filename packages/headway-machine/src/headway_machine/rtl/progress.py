@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib.data import ArrayLayout
 from amaranth.lib.wiring import Component, In, Out
 
+from .address_ranges import AddressRanges
 from .thread import ThreadProgress, block_layout
 
 __all__ = ["CORE_SIGNALS", "ProgressUnit"]
@@ -21,9 +22,7 @@ CORE_SIGNALS = {
     "ex_valid": 1,
     "int_ls_stall": 1,
     "ext_ls_stall": 1,
-    "range": 6,
-    "range_noneffective": 1,
-    "range_poll": 1,
+    "executes": 1,
     "status_check": 1,
     "status_ready": 1,
     "status_state": 8,
@@ -31,22 +30,40 @@ CORE_SIGNALS = {
 """What the core tells of each thread, with the width in bits. A port has these for all threads, thread 0 lowest."""
 
 
+_GAP = 2000
+"""Cycles without a fruitless status check after which a thread has given up polling, as the machine has it."""
+
+
 class ProgressUnit(Component):
     """Counters for ``threads`` hardware threads, ``width`` bits each, which count ``step`` for each cycle of a thread.
 
     ``step`` is the number of threads in strict turn, where a thread has a cycle only once a rotation. Software reaches
-    the registers of one thread at a time, and one thread at a time is switched to another software thread.
+    the registers of one thread at a time, and one thread at a time is switched to another software thread. Only one
+    begins an instruction at a time, so all share the comparators of the ``ranges`` address ranges, 0 to 63.
     """
 
-    def __init__(self, threads: int, width: int = 64, step: int = 1, depth_bits: int = 8) -> None:
+    def __init__(self, threads: int, width: int = 64, step: int = 1, depth_bits: int = 8, ranges: int = 0) -> None:
         if not 1 <= threads <= 8:
             raise ValueError("a processor has 1 to 8 hardware threads")
-        self.threads = [ThreadProgress(width, step, depth_bits) for _ in range(threads)]
+        self.threads = [ThreadProgress(width, step, depth_bits, ranges) for _ in range(threads)]
         """The unit of each thread."""
+        self._ranges = ranges
         block = block_layout(width)
+        configured = {
+            "range_start": In(ArrayLayout(32, ranges)),
+            "range_end": In(ArrayLayout(32, ranges)),
+            "range_noneffective": In(ranges),
+            "range_poll": In(ranges),
+            "entry": In(32),
+            "pc": In(32),
+            "return_pc": In(32),
+        }
         super().__init__(
             {name: In(ArrayLayout(bits, threads)) for name, bits in CORE_SIGNALS.items()}
+            | (configured if ranges else {})
             | {
+                # hwgap until software writes it.
+                "reset_gap": In(16, init=_GAP),
                 "register_thread": In(3),
                 "register_write": In(1),
                 "register_address": In(12),
@@ -74,6 +91,7 @@ class ProgressUnit(Component):
                 thread.write.eq(self.register_write & (self.register_thread == number)),
                 thread.load.eq(self.load),
                 thread.switch.eq(self.switch & (self.switch_thread == number)),
+                thread.reset_gap.eq(self.reset_gap),
                 self.irq_detect_latch[number].eq(thread.irq_detect_latch),
                 self.state[number].eq(thread.state),
                 self.anew[number].eq(thread.anew),
@@ -82,4 +100,22 @@ class ProgressUnit(Component):
                 m.d.comb += self.register_value.eq(thread.read_data)
             with m.If(self.switch_thread == number):
                 m.d.comb += self.copy.eq(thread.copy)
+        if self._ranges:
+            self._find_ranges(m)
         return m
+
+    def _find_ranges(self, m: Module) -> None:
+        """Find the range of the instruction that begins, and of the address at which threads begin."""
+        m.submodules.executed = executed = AddressRanges(self._ranges)
+        m.submodules.first = first = AddressRanges(self._ranges)
+        looks_back = Cat(thread.looks_back for thread in self.threads).any()
+        m.d.comb += [executed.address.eq(Mux(looks_back, self.return_pc, self.pc)), first.address.eq(self.entry)]
+        for finder in (executed, first):
+            m.d.comb += [finder.start.eq(self.range_start), finder.end.eq(self.range_end)]
+        for thread in self.threads:
+            m.d.comb += [
+                thread.found.eq(executed.number),
+                thread.first.eq(first.number),
+                thread.noneffective.eq(self.range_noneffective),
+                thread.polling.eq(self.range_poll),
+            ]

@@ -51,7 +51,7 @@ class _Free(Component):
 
     def __init__(self, state: Property, width: int, step: int) -> None:
         self._state = state
-        self._unit = ThreadProgress(width, step, depth_bits=4)
+        self._unit = ThreadProgress(width, step, depth_bits=4, ranges=2)
         members = self._unit.signature.members
         self._inputs = [name for name, member in members.items() if member.flow is In]
         super().__init__({name: members[name] for name in self._inputs} | {"started": Out(1)})
@@ -63,6 +63,7 @@ class _Free(Component):
         m.d.comb += [getattr(unit, name).eq(getattr(self, name)) for name in self._inputs]
         # A core does none of this twice in a cycle, and nothing of it outside of a cycle of the thread.
         m.d.comb += Assume(~(unit.switch & unit.write))
+        m.d.comb += Assume(~(unit.status_check & (unit.switch | unit.write | unit.irq_detect)))
         m.d.sync += self.started.eq(1)
         self._state(m, unit)
         return m
@@ -181,7 +182,10 @@ def loaded_as_copied(m: Module, unit: ThreadProgress) -> None:
         for counter in Counter:
             m.d.comb += Assert(unit.bank.counters[counter] == saved.counters[counter])
         m.d.comb += Assert(unit.copy.marks == saved.marks[:16])
-        m.d.comb += Assert(unit.copy.polled == saved.polled)
+        m.d.comb += Assert(unit.polls.held.latches == saved.polls.latches)
+        m.d.comb += Assert((saved.polls.latches == 0) | (unit.polls.held.left == saved.polls.left))
+        m.d.comb += Assert(unit.place.held.has_run == saved.place.has_run)
+        m.d.comb += Assert(unit.place.held.outside == saved.place.outside)
 
 
 def latch_until_the_end(m: Module, unit: ThreadProgress) -> None:
@@ -222,6 +226,59 @@ def never_negative(m: Module, unit: ThreadProgress) -> None:
             m.d.comb += Assert(index <= before + unit.bank.step)
 
 
+def polling_ends(m: Module, unit: ThreadProgress) -> None:
+    """No poll latch is set for longer than the gap, in the thread's own cycles, behind its last fruitless check.
+
+    The gap is the one of that check, or of software that writes it later, or what was left of it at a switch.
+    """
+    polls, step = unit.polls, unit.bank.step
+    since, limit = Signal(18), Signal(16)
+    vain = Signal()
+    m.d.comb += vain.eq(unit.status_check & ~unit.status_ready & ~unit.irq_detect_latch)
+    with m.If(unit.cycle):
+        with m.If(unit.switch):
+            m.d.sync += [since.eq(0), limit.eq(unit.load.polls.left)]
+        with m.Elif(_writes(unit, Register.GAP)):
+            m.d.sync += [since.eq(0), limit.eq(unit.data[:16])]
+        with m.Elif(vain):
+            m.d.sync += [since.eq(0), limit.eq(polls.gap)]
+        with m.Elif(unit.running & ~unit.irq_detect_latch & (polls.latches != 0) & (polls.gap != 0)):
+            m.d.sync += since.eq(since + step)
+    with m.If(polls.latches != 0):
+        m.d.comb += Assert((since == 0) | (since < limit))
+        m.d.comb += Assert(polls.held.left + since == limit)
+
+
+def range_held_in_kernel(m: Module, unit: ThreadProgress) -> None:
+    """A thread that has run keeps its address range from the beginning of a trap to its first instruction after it."""
+    place = unit.place
+    before, known = Signal(6), Signal()
+    with m.If(unit.cycle):
+        m.d.sync += [before.eq(place.range_next), known.eq(1)]
+    with m.If(known):
+        m.d.comb += Assert(place.held.range == before)
+    with m.If(known & unit.cycle & place.held.has_run & place.inside):
+        m.d.comb += Assert(place.range == before)
+        m.d.comb += Assert(unit.switch | (place.range_next == before))
+
+
+def return_is_no_occurrence(m: Module, unit: ThreadProgress) -> None:
+    """Where a kernel returns to the state that it interrupted, this is no new occurrence; where to another, it is."""
+    place = unit.place
+    state, known, was_inside = Signal(8), Signal(), Signal()
+    with m.If(unit.cycle):
+        m.d.sync += was_inside.eq(place.inside)
+        with m.If(unit.switch):
+            m.d.sync += known.eq(0)
+        with m.Elif(unit.running & ~place.inside):
+            m.d.sync += [state.eq(unit.state), known.eq(1)]
+    m.d.comb += Assert(place.was_inside == was_inside)
+    with m.If(known):
+        m.d.comb += [Assert(place.held.has_run), Assert(place.held.outside == state)]
+    with m.If(unit.cycle & known & was_inside & ~place.inside):
+        m.d.comb += Assert(unit.anew == (unit.state != state))
+
+
 PROPERTIES: Mapping[str, Property] = {
     "conservation": conservation,
     "raw-is-every-cycle": raw_is_every_cycle,
@@ -230,6 +287,9 @@ PROPERTIES: Mapping[str, Property] = {
     "loaded-as-copied": loaded_as_copied,
     "latch-until-the-end": latch_until_the_end,
     "never-negative": never_negative,
+    "polling-ends": polling_ends,
+    "range-held-in-kernel": range_held_in_kernel,
+    "return-is-no-occurrence": return_is_no_occurrence,
 }
 """The properties by name."""
 

@@ -26,7 +26,7 @@ WARM_UP = 2
 _EXCEPTION, _INTERRUPT, _CALL = 128, 144, 160
 """The first of the states of exceptions, interrupts and system calls (docs/machine.md, section 6)."""
 _CALLS = 31
-_MACHINE_ONLY = {"range", "range_noneffective", "range_poll", "int_ls_stall", "ext_ls_stall"}
+_MACHINE_ONLY = {"executes", "int_ls_stall", "ext_ls_stall"}
 """Signals of the unit for which this core has no source: it has neither address ranges nor caches."""
 
 
@@ -236,8 +236,10 @@ class BarrelCore(Component):
         in_unit = Signal()
         if self.unit is not None:
             counters = [base >> 3 for base in (Register.LOW, Register.HIGH, Register.USER_LOW, Register.USER_HIGH)]
-            own = (Register.CONTROL, Register.LATCH, Register.CORRECTION, Register.MARKS)
-            m.d.comb += in_unit.eq(Cat(*(address[3:] == base for base in counters), *(address == r for r in own)).any())
+            own = set(Register) - {Register.LOW, Register.HIGH, Register.USER_LOW, Register.USER_HIGH}
+            m.d.comb += in_unit.eq(
+                Cat(*(address[3:] == base for base in counters), *(address == r for r in sorted(own))).any()
+            )
             with m.If(in_unit):
                 m.d.comb += value.eq(self.unit.register_value)
         with m.Switch(decoder.function[:2]):

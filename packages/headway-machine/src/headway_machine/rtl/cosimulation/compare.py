@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any
 
 from headway_machine.config import Config
-from headway_machine.machine import Machine
+from headway_machine.image import MachineImage
+from headway_machine.machine import Machine, resolved
 
+from ..address_ranges import RANGES
 from .observed import ObservedUnit
 from .simulator import compiled
 
@@ -17,6 +19,8 @@ __all__ = ["Compared", "Comparison", "compare"]
 
 _ENTRY = 24
 """Bytes of an entry of the signals (``machine/signals.pxd``)."""
+_ROOMS = (4, 16, RANGES)
+"""Address ranges that a unit is built for: the first number that is enough."""
 _KINDS = {"noneffective": 1, "poll": 2}
 
 
@@ -69,12 +73,15 @@ class Comparison:
         ``width`` is that of the unit's counters; the machine's, of 64 bits, are compared modulo 2 ** ``width``.
         """
         step = config.threads if config.issue == "strict" else 1
-        self._code = _library(config.threads, step=step, width=width)
-        modes = bytearray(256)
-        for number, part in enumerate(config.ranges, 1):
-            modes[number] = _KINDS.get(part.kind, 0)
+        ranges = next(room for room in _ROOMS if room >= len(config.ranges))
+        self._code = _library(config.threads, step=step, width=width, ranges=ranges)
+        starts, ends = (ctypes.c_uint32 * ranges)(), (ctypes.c_uint32 * ranges)()
+        kinds = (ctypes.c_uint8 * ranges)()
+        for number, part in enumerate(config.ranges):
+            starts[number], ends[number], kinds[number] = part.start, part.end, _KINDS.get(part.kind, 0)
         self._simulations = [
-            self._code.simulation_new(core * config.threads, bytes(modes)) for core in range(config.cores)
+            self._code.simulation_new(core * config.threads, config.progress.gap, starts, ends, kinds)
+            for core in range(config.cores)
         ]
 
     def __enter__(self) -> Comparison:
@@ -103,8 +110,9 @@ def compare(config: Config, program: Any, *, max_cycles: int, width: int = 64) -
 
     Raises HeadwayError if the program cannot be run or if there is no C++ compiler.
     """
-    with Comparison(config, width) as comparison:
-        Machine(config).run(program, max_cycles=max_cycles, signals=comparison.feed)
+    image = MachineImage.of(program)
+    with Comparison(resolved(config, image), width) as comparison:
+        Machine(config).run(image, max_cycles=max_cycles, signals=comparison.feed)
         return comparison.found()
 
 
@@ -114,12 +122,13 @@ def _compared(report: Any) -> Compared:
 
 
 @cache
-def _library(threads: int, *, step: int, width: int) -> Any:
+def _library(threads: int, *, step: int, width: int, ranges: int) -> Any:
     """Return the simulator of a unit. Raises HeadwayError if it cannot be built."""
-    unit = ObservedUnit(threads, width, step)
-    code = compiled(unit, "driver.cc", {"THREADS": threads, "STEP": step, "WIDTH": width})
+    unit = ObservedUnit(threads, width, step, ranges=ranges)
+    code = compiled(unit, "driver.cc", {"THREADS": threads, "STEP": step, "WIDTH": width, "RANGES": ranges})
+    words, bytes_ = ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint8)
     code.simulation_new.restype = ctypes.c_void_p
-    code.simulation_new.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    code.simulation_new.argtypes = [ctypes.c_int, ctypes.c_uint32, words, words, bytes_]
     code.simulation_feed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
     code.simulation_report.restype = ctypes.POINTER(_Report)
     code.simulation_report.argtypes = [ctypes.c_void_p]

@@ -1,7 +1,7 @@
 // Runs the progress unit, compiled by Yosys' CXXRTL, on the signals that the reference machine tells of each cycle
 // (src/headway/machine/signals.pxd), and compares all that it counts, cycle by cycle.
 //
-// THREADS, STEP and the file of the unit are given by the compiler's command line.
+// THREADS, STEP, WIDTH, RANGES and the file of the unit are given by the compiler's command line.
 #include UNIT
 
 #include "signals.h"
@@ -33,7 +33,6 @@ struct Hart : Told {
 	bool fed_running = false;
 	int64_t settled = 0;      // as fed
 	bool running = false, machine = true;
-	uint32_t range = 0;
 	int64_t gap_at = 0, gap_end = 0;
 	uint32_t gap_reason = 0;
 };
@@ -42,7 +41,7 @@ struct Simulation {
 	cxxrtl_design::p_top unit;
 	Hart harts[THREADS];
 	int first;                // number of the core's first hart
-	uint8_t modes[256];       // of ranges: 1 noneffective, 2 poll
+	bool begun = false;       // a hart has
 	int64_t clock = STEP - 1;
 	int64_t latest = 0;       // the last cycle of a turn
 	Report report = {};
@@ -85,7 +84,8 @@ struct Simulation {
 	{
 		if (e.kind == kReturned)
 			return e.cycle;
-		bool by_software = e.kind == kReturn || e.kind == kWrite || e.kind == kCheck || e.kind >= kStored;
+		bool by_software = e.kind == kReturn || e.kind == kReturnsTo || e.kind == kWrite || e.kind == kCheck ||
+			e.kind >= kStored;
 		return by_software ? e.cycle - STEP : e.cycle;
 	}
 
@@ -106,7 +106,7 @@ struct Simulation {
 	{
 		int64_t c = clock;
 		bool store = false;
-		uint64_t stored[10];
+		uint64_t stored[11];
 		int switching = 0;
 		bool expect_state[THREADS] = {}, strobe[THREADS] = {};
 		int entered[THREADS];
@@ -120,6 +120,7 @@ struct Simulation {
 			put(unit.p_irq__detect, n, 1, 0);
 			put(unit.p_irq__return, n, 1, 0);
 			put(unit.p_status__check, n, 1, 0);
+			put(unit.p_executes, n, 1, 0);
 			if (!strobe[n])
 				continue;
 			int64_t begin = c + 1 - STEP;
@@ -139,7 +140,7 @@ struct Simulation {
 					h.machine = true;
 					report.traps++;
 				} else if (e.kind == kReturn) {
-					// The level of privilege and the range change with the next cycle: see below.
+					// The level of privilege changes with the next cycle: see below.
 					put(unit.p_irq__return, n, 1, 1);
 				} else if (e.kind == kWrite) {
 					unit.p_register__write.data[0] = 1;
@@ -147,14 +148,20 @@ struct Simulation {
 					unit.p_register__address.data[0] = e.more;
 					unit.p_register__data.data[0] = (uint32_t)e.value;
 					report.writes++;
-				} else if (e.kind == kRange) {
-					h.range = (uint32_t)e.value;
+				} else if (e.kind == kPc) {
+					put(unit.p_executes, n, 1, 1);
+					unit.p_pc.data[0] = (uint32_t)e.value;
+				} else if (e.kind == kReturnsTo) {
+					unit.p_return__pc.data[0] = (uint32_t)e.value;
 				} else if (e.kind == kCheck) {
 					put(unit.p_status__check, n, 1, 1);
 					put(unit.p_status__ready, n, 1, e.value);
 					put(unit.p_status__state, 8 * n, 8, e.more);
 				} else if (e.kind == kRuns) {
 					h.running = e.value;
+					if (!begun)
+						unit.p_entry.data[0] = e.more;
+					begun = true;
 				} else if (e.kind == kEntry) {
 					entered[n] = e.cycle == begin && h.running ? (int)e.value : -1;
 				} else if (e.kind >= kCounter && e.kind < kCounter + kCounters) {
@@ -166,10 +173,10 @@ struct Simulation {
 				} else if (e.kind >= kLoaded && e.kind < kLoaded + kCounters) {
 					put(unit.p_load, (e.kind - kLoaded) * WIDTH, WIDTH, e.value);
 					h.counters[e.kind - kLoaded] = e.value;
-				} else if (e.kind == kLast - 1) {
-					put(unit.p_load, kCounters * WIDTH, 32, e.value);
+				} else if (e.kind > kLoaded && e.kind < kLast) {
+					put(unit.p_load, kCounters * WIDTH + 32 * (e.kind - kLoaded - kCounters), 32, e.value);
 				} else if (e.kind == kLast) {
-					put(unit.p_load, kCounters * WIDTH + 32, 8, e.value);
+					put(unit.p_load, kCounters * WIDTH + 64, 32, e.value);
 					unit.p_switch.data[0] = 1;
 					unit.p_switch__thread.data[0] = (uint32_t)n;
 					report.loaded++;
@@ -178,7 +185,6 @@ struct Simulation {
 					h.told.push_front({e.cycle, e.value, e.more, e.hart, kReturned});
 				if (e.kind == kReturned) {
 					h.machine = e.value == kMachine;
-					h.range = e.more;
 				}
 			}
 			// What the loading unit brings is counted from the next cycle on; up to then the old thread's counters are.
@@ -197,9 +203,6 @@ struct Simulation {
 			put(unit.p_ex__valid, n, 1, !(lost && reason == kRefill));
 			put(unit.p_int__ls__stall, n, 1, memory && !external);
 			put(unit.p_ext__ls__stall, n, 1, external);
-			put(unit.p_range, 6 * n, 6, h.range);
-			put(unit.p_range__noneffective, n, 1, modes[h.range & 63] == 1);
-			put(unit.p_range__poll, n, 1, modes[h.range & 63] == 2);
 			if (h.running)
 				report.cycles++;
 		}
@@ -221,13 +224,8 @@ struct Simulation {
 			report.entries += anew;
 		}
 		if (store) {
-			for (int i = 0; i < 10; i++) {
-				int at = i < 8 ? i * WIDTH
-					: i == 8   ? 8 * WIDTH
-							   : 8 * WIDTH + 32,
-					width = i < 8 ? WIDTH
-					: i == 8      ? 32
-								  : 8;
+			for (int i = 0; i < 11; i++) {
+				int at = i < 8 ? i * WIDTH : 8 * WIDTH + 32 * (i - 8), width = i < 8 ? WIDTH : 32;
 				uint64_t found = get(unit.p_copy, at, width), expected = stored[i];
 				if (i < 8 && WIDTH < 64)
 					expected &= (1ull << WIDTH % 64) - 1;
@@ -247,11 +245,18 @@ struct Simulation {
 
 extern "C" {
 
-Simulation *simulation_new(int first, const uint8_t *modes)
+// Of each of RANGES ranges: where it begins and ends, and its kind, 1 noneffective, 2 poll.
+Simulation *simulation_new(int first, uint32_t gap, const uint32_t *starts, const uint32_t *ends, const uint8_t *kinds)
 {
 	Simulation *s = new Simulation();
 	s->first = first;
-	memcpy(s->modes, modes, sizeof s->modes);
+	put(s->unit.p_reset__gap, 0, 16, gap);
+	for (int n = 0; n < RANGES; n++) {
+		put(s->unit.p_range__start, 32 * n, 32, starts[n]);
+		put(s->unit.p_range__end, 32 * n, 32, ends[n]);
+		put(s->unit.p_range__noneffective, n, 1, kinds[n] == 1);
+		put(s->unit.p_range__poll, n, 1, kinds[n] == 2);
+	}
 	return s;
 }
 

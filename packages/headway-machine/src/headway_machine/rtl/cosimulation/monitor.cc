@@ -26,7 +26,6 @@ struct Hart {
 	int64_t at = -1; // the first cycle that the monitor has not counted
 	uint64_t retired = 0;
 	int entered = -1; // the state that was entered at that cycle
-	int first = -1;
 	Row rows[kStates] = {};
 
 	void span(int64_t until, uint64_t instructions, int state)
@@ -42,8 +41,6 @@ struct Hart {
 		rows[state].untold_cycles += (until - at) % STEP;
 		if (entered >= 0 && (entered != state || !cycles))
 			rows[entered].untold_occurrences++;
-		if (first < 0)
-			first = state;
 		for (int64_t i = 0; i < cycles; i++) {
 			unit.p_cycle.data[0] = 1;
 			unit.p_state.data[0] = (uint32_t)state;
@@ -111,12 +108,6 @@ const Row *monitor_rows(Monitor *m, int hart)
 		h.rows[state].instructions = get(h.unit.p_instructions, 0, 64);
 	}
 	return h.rows;
-}
-
-// The state of the hart's first cycle; -1: it has had none.
-int monitor_first(const Monitor *m, int hart)
-{
-	return m->harts[hart]->first;
 }
 
 // The state that was entered with a cycle of which nothing is told yet; -1: none.

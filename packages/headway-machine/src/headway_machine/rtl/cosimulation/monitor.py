@@ -60,10 +60,6 @@ class Monitors:
             found[entered] = found[entered]._replace(untold_occurrences=found[entered].untold_occurrences + 1)
         return {state: row for state, row in found.items() if any(row)}
 
-    def first(self, hart: int) -> int:
-        """Return the state of the first cycle of a hart; -1: it has had none."""
-        return int(self._code.monitor_first(self._monitors, hart))
-
 
 class _Row(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in MonitorRow._fields]
@@ -78,7 +74,6 @@ def _library(step: int) -> Any:
     code.monitor_feed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
     code.monitor_rows.restype = ctypes.POINTER(_Row)
     code.monitor_rows.argtypes = [ctypes.c_void_p, ctypes.c_int]
-    code.monitor_first.argtypes = [ctypes.c_void_p, ctypes.c_int]
     code.monitor_entered.argtypes = [ctypes.c_void_p, ctypes.c_int]
     code.monitor_free.argtypes = [ctypes.c_void_p]
     return code

@@ -15,8 +15,8 @@ __all__ = ["ObservedUnit"]
 class ObservedUnit(Component):
     """A `ProgressUnit` and one more port, ``counters``: those of all threads."""
 
-    def __init__(self, threads: int, width: int = 64, step: int = 1, depth_bits: int = 16) -> None:
-        self._unit = ProgressUnit(threads, width, step, depth_bits)
+    def __init__(self, threads: int, width: int = 64, step: int = 1, depth_bits: int = 16, ranges: int = 0) -> None:
+        self._unit = ProgressUnit(threads, width, step, depth_bits, ranges)
         counters = ArrayLayout(ArrayLayout(width, COUNTERS), threads)
         super().__init__(dict(self._unit.signature.members) | {"counters": Out(counters)})
 

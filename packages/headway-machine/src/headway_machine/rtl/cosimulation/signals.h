@@ -15,7 +15,7 @@ enum Kind {
 	kTrap = 2,
 	kReturn = 3,
 	kWrite = 4,
-	kRange = 5,
+	kPc = 5,
 	kCheck = 6,
 	kRuns = 7,
 	kEntry = 8,
@@ -24,11 +24,12 @@ enum Kind {
 	kTurn = 11,
 	kDid = 12,
 	kRecord = 13,
+	kReturnsTo = 14,
 	kCounter = 16,
 	kStored = 32,
 	kLoaded = 48,
-	kLast = 57,
-	kReturned = 99, // the level of privilege and the range after MRET
+	kLast = 58,
+	kReturned = 99, // the level of privilege after MRET
 };
 constexpr int kCounters = 8;
 

@@ -10,6 +10,9 @@ from benchmarks.partition import DEFAULT, MIXES, SLOW_BUS, TWO_CORES, progress, 
 from tests.effort import FEW
 from tests.machine.examples import EXAMPLES, MAX_CYCLES
 
+from headway_machine.config import BlockDevice, Config
+from headway_machine.machine import Machine
+from headway_machine.programs import programs
 from headway.model import violations
 from headway_machine.config import BlockDevice, Config
 from headway_machine.machine import Machine
@@ -71,6 +74,13 @@ def test_by_progress_every_thread_makes_the_same_progress(threads: int) -> None:
     apart = max(epi) - min(epi)
     assert apart < 2 * 4000 * threads, "up to two turns"
     assert spreads["progress"] < (1.05 if threads == 1 else 2)
+
+
+def test_the_program_shows_what_it_is_named_after_without_any_option() -> None:
+    program = programs()["equal-progress"]
+    done = Machine(program.config()).run(program.image(), max_cycles=MAX_CYCLES)
+    least, most = map(int, re.findall(r"\d+", done.output.decode())[-2:])
+    assert 0 < most < 1.1 * least
 
 
 def test_in_turn_every_thread_gets_the_same_time() -> None:

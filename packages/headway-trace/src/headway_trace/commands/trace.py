@@ -268,7 +268,8 @@ def _at(
     disassemble: bool,
 ) -> None:
     """\b
-    headway trace at six.hwt --image six.elf --cycle 120345  of the machine
+    headway trace at six.hwt --image six.elf --time 120345   of the machine
+    headway trace at six.hwt --image six.elf --cycle 120345  in a cycle of its core 0
     headway trace at capture/ --time 562536985000            of a capture
     headway trace at capture/ --stream 0x10 --cycle 12345    at a cycle of one
 

@@ -140,16 +140,18 @@ class MachineReader:
         return Answer(columns, (row for core in cores for row in _placed(trace, core)))
 
     def at(self, wanted: Wanted, cycle: int | None, time: int | None, indexing: Indexing | None) -> Answer:
-        """Return what every thread of every core was doing in a cycle of one core."""
+        """Return what every thread of every core was doing at a tick, or in a cycle of one core."""
         trace, ids = self._trace, wanted.streams
-        if time is not None:
-            raise OptionError("--time is for captures: give --cycle, of the core that --stream names, else of core 0")
-        if cycle is None:
-            raise OptionError("give --cycle: it is of the core that --stream names, else of core 0")
-        if len(ids) > 1:
+        if time is not None and cycle is not None:
+            raise OptionError("give --time, a tick of the machine's clock, or --cycle, not both")
+        if time is None and cycle is None:
+            raise OptionError(
+                "give --time, a tick of the machine, or --cycle, of the core that --stream names, else of core 0"
+            )
+        if cycle is not None and len(ids) > 1:
             raise OptionError("--cycle is of one core: name one with --stream")
         trace.check_threads(wanted.threads)
-        moments = trace.at(cycle, ids[0] if ids else 0)
+        moments = trace.at_time(time, ids) if cycle is None and time is not None else trace.at(cycle or 0, *ids)
         text = text_of(trace.program) if wanted.disassemble else None
         rows: list[Sequence[Any]] = []
         for one in moments:

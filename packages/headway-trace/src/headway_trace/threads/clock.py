@@ -44,6 +44,10 @@ class ClockChange(NamedTuple):
             turned = windows * self.running + min(rest, self.running)
         return self.cycle - (-turned * self.speed // _FULL)
 
+    def rests(self, tick: int, window: int) -> bool:
+        """Return whether a tick is in the part of its window in which the clock is stopped."""
+        return self.running != window and (tick - self.tick) % window >= self.running
+
 
 class Clock:
     """The clock of a core. ``end``: the first cycle after the trace. ``changes``: in order, from its beginning on."""
@@ -90,4 +94,20 @@ class Clock:
 
     def cycle(self, tick: int) -> int:
         """Return the core's first cycle at or after a tick."""
-        return self.changes[max(bisect_right(self._ticks, tick) - 1, 0)].cycle_of(tick, self.window)
+        change, following = self._around(tick)
+        cycle = change.cycle_of(tick, self.window)
+        # Before a change the clock may have stood still: a system-management interrupt.
+        return cycle if following is None else min(cycle, following.cycle)
+
+    def stopped(self, tick: int) -> bool:
+        """Return whether the clock stands still at a tick. One that is slow does not."""
+        change, following = self._around(tick)
+        if tick < change.tick:
+            return False
+        late = following is not None and tick >= change.tick_of(following.cycle, self.window)
+        return late or change.rests(tick, self.window)
+
+    def _around(self, tick: int) -> tuple[ClockChange, ClockChange | None]:
+        """Return the change from which on the clock runs as it does at a tick, and the next one."""
+        at = max(bisect_right(self._ticks, tick) - 1, 0)
+        return self.changes[at], self.changes[at + 1] if at + 1 < len(self.changes) else None

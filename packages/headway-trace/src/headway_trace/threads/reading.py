@@ -7,8 +7,8 @@ pass keeps the decoder's state from time to time, so that the answer needs only 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headway.errors import HeadwayError, SelectionError
@@ -23,6 +23,7 @@ from .segments import Segment, Segments
 __all__ = [
     "PACKETS",
     "STATES",
+    "STOPPED",
     "CoreStatistics",
     "ThreadMoment",
     "Trace",
@@ -81,6 +82,8 @@ PACKETS = (
     "check",
     "steps",
 )
+STOPPED = "clock.stopped"
+"""The state at a moment at which the core's clock stands still: throttled, or by a system-management interrupt."""
 _MAX_MARKERS = 1 << 16
 """The number of trigger markers that `Trace.at` knows."""
 _EVERY = 1 << 15
@@ -128,9 +131,9 @@ class TracedProgram:
 class ThreadMoment:
     """What a thread was doing in a cycle.
 
-    ``cycle`` is of its core, and ``state`` one of `STATES`. ``address`` and ``size`` are of the instruction that it
-    executed, or (size 0) for which it waited; None if that is not known. ``id`` is the software thread, 0 if the
-    machine knew none.
+    ``cycle`` is of its core, and ``state`` one of `STATES`, or `STOPPED`. ``address`` and ``size`` are of the
+    instruction that it executed, or (size 0) for which it waited; None if that is not known. ``id`` is the software
+    thread, 0 if the machine knew none.
     """
 
     core: int
@@ -354,9 +357,37 @@ class Trace:
         tick = clock.tick(cycle)
         found = []
         for core in range(self.shape.cores):
-            own = cycle if core == of else self.clock(core).cycle(tick)
-            found += self._at(core, own)
+            found += self._at(core, cycle) if core == of else self._at_tick(core, tick)
         return found
+
+    def at_time(self, tick: int, cores: Sequence[int] = ()) -> list[ThreadMoment]:
+        """Return what every thread of these cores (without any: of all) was doing at a tick of the machine's clock.
+
+        Raises HeadwayError if the tick is outside the trace.
+        """
+        for core in cores:
+            self.check_core(core)
+        self.check_times()
+        self.check_program()
+        wanted = [core for core in cores or range(self.shape.cores) if self.clock(core).end]
+        if not wanted:
+            raise HeadwayError("nothing is known of these cores at any time: name others, or trace them again")
+        clocks = [self.clock(core) for core in wanted]
+        first, end = min(clock.tick(0) for clock in clocks), max(clock.tick(clock.end) for clock in clocks)
+        if not first <= tick < end:
+            raise HeadwayError(f"the trace is from tick {first} to {end - 1}: give one in between")
+        return [moment for core in wanted for moment in self._at_tick(core, tick)]
+
+    def _at_tick(self, core: int, tick: int) -> list[ThreadMoment]:
+        """Return what the threads of a core were doing at a tick: in the first cycle that is not over by then."""
+        clock = self.clock(core)
+        found = self._at(core, clock.cycle(tick))
+        if not clock.stopped(tick):
+            return found
+        return [
+            one if one.state.startswith(("idle", "unknown")) else replace(one, state=STOPPED, triggered=False)
+            for one in found
+        ]
 
     def clock(self, core: int) -> Clock:
         """Return the core's clock in relation to the machine's. This needs no program."""

@@ -125,7 +125,8 @@ def test_reloading_starts_the_counts_of_the_triggers_anew(reload: bool, left: in
 
 def test_each_core_holds_its_own_line_and_another_does_not_drop_it() -> None:
     """Core 1 enters its state first, and core 0 a state that holds nothing after it; then core 1 leaves its own."""
-    hold, release = [li2(A1, WORD), sw(A0, A1)], [li2(A1, WORD), sw(A0, A1, 4)]
+    hold: list[Item] = [li2(A1, WORD), sw(A0, A1)]
+    release: list[Item] = [li2(A1, WORD), sw(A0, A1, 4)]
     program: list[Item] = [
         li2(S0, PENDING), bne(A0, ZERO, "one"), [NOP] * 200, hold, release, [NOP] * 20, lw(S2, S0), [NOP] * 400,
         lw(S3, S0), HALT, Label("one"), hold, [NOP] * 400, release, HALT,

@@ -11,7 +11,8 @@ from tests.machine.elves import addi, beq, csrw, jump, li
 from tests.machine.programs import program
 from tests.trace.threads.runs import run
 
-from headway_machine.config import Config, TraceUnitConfig
+from headway_machine._processor import MachineProcessor
+from headway_machine.config import Config, Smi, TraceUnitConfig
 from headway_machine.image import MachineImage
 from headway_trace.threads.clock import Clock, ClockChange
 
@@ -102,3 +103,24 @@ def test_where_the_windows_of_a_clock_begin_is_not_known_from_a_head() -> None:
     told = [(0, 0, 16, 1024, False), (100, 100, 16, 512, True), (700, 1212, 16, 512, False)]
     assert Clock(told, 1000, 1024).exact
     assert not Clock([told[0], (700, 2000, 16, 512, False)], 1000, 1024).exact
+
+
+@pytest.mark.parametrize("smi", [Smi(), Smi(at=3000, ticks=300), Smi(at=500, every=1700, ticks=90)])
+@pytest.mark.parametrize("eighths", [0, 3, 7])
+def test_a_clock_is_stopped_where_the_core_has_no_cycle(smi: Smi, eighths: int) -> None:
+    """At full speed, throttled from some tick on, and by system-management interrupts."""
+    elf = program(*(addi(6, 6, 1) for _ in range(40)), li(5, eighths), csrw(DUTY, 5), addi(6, 6, 1), jump(-4))
+    config = Config.of(threads=1, smi=smi, trace=TraceUnitConfig(enabled=True))
+    image = MachineImage.of(elf)
+    _, decoder = run(config, image, 9000).decode(0)
+    clock = Clock(decoder.changes_of_clock(), 1 << 30, config.power.window)
+    processor = MachineProcessor(config)
+    for segment in image.segments:
+        processor.write(segment.address, segment.data)
+    processor.start(image.entry, image.tohost)
+    cycles = []
+    for tick in range(6000):
+        processor.run(tick)
+        cycles.append(processor.core_cycle(0))
+    for tick, (cycle, following) in enumerate(pairwise(cycles)):
+        assert (clock.cycle(tick), clock.stopped(tick)) == (cycle, cycle == following), tick

@@ -85,6 +85,28 @@ def test_at_says_what_everybody_did(recorded: Path, truth: Run, cycle: int) -> N
         assert [(row["address"], row["state"])] == (true or [(None, "unknown.trace_off")])
 
 
+@pytest.mark.parametrize("tick", [0, 700, 20_000, 39_000])
+def test_at_a_tick_is_what_everybody_did_in_the_cycle_of_it(recorded: Path, tick: int) -> None:
+    """The clocks of this run are the machine's."""
+    shared = "trace", "at", recorded, "--image", PROGRAM, "--format", "json"
+    by_tick = json.loads(headway(*shared, "--time", tick).stdout)
+    assert by_tick == json.loads(headway(*shared, "--cycle", tick).stdout)
+    of_core = json.loads(headway(*shared, "--time", tick, "--stream", 1).stdout)
+    assert of_core == [row for row in by_tick if row["stream"] == "0x1"]
+
+
+def test_at_a_tick_at_which_the_clock_is_stopped_nobody_stalls(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("threads = 1\n[smi]\nat = 20_000\nticks = 300\n")
+    path = tmp_path / "my.hwt"
+    run_ = headway("machine", "run", "sort", "--config", tmp_path / "my.toml", "--trace", path, "-q")
+    assert run_.returncode == 0, run_.stderr
+    found = []
+    for tick in (19_999, 20_000, 20_299, 20_300):
+        (row,) = json.loads(headway("trace", "at", path, "--image", "sort", "--time", tick, "--format", "json").stdout)
+        found.append((row["cycle"], row["state"] == "clock.stopped"))
+    assert found == [(19_999, False), (20_000, True), (20_000, True), (20_000, False)]
+
+
 def test_after_its_last_cycle_a_thread_is_not_traced_any_more(recorded: Path, truth: Run) -> None:
     """The threads of a core in strict turn do not end in the same cycle; nothing has been damaged for that."""
     last = max(cycle + n - 1 for hart in range(3) for cycle, n, _, _ in truth.log[hart])
@@ -123,8 +145,10 @@ def test_what_cannot_be_answered_is_one_sentence(recorded: Path, tmp_path: Path)
     assert "not the one that was traced" in refused("trace", "decode", recorded, "--image", EXAMPLES / "sort.elf")
     assert "no stream 0x7" in refused("trace", "decode", recorded, "--image", PROGRAM, "--stream", 7)
     assert "give one from 0" in refused("trace", "at", recorded, "--image", PROGRAM, "--cycle", 1 << 40)
-    assert "--time is for captures" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5)
-    assert "--time is for captures" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5, "--cycle", 5)
+    assert "give --time" in refused("trace", "at", recorded, "--image", PROGRAM)
+    assert "not both" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5, "--cycle", 5)
+    assert "is from tick 0 to " in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 1 << 40)
+    assert "no stream 0x7" in refused("trace", "at", recorded, "--image", PROGRAM, "--time", 5, "--stream", 7)
     assert "cannot be opened" in refused("trace", "stats", recorded, "--image", tmp_path / "missing.elf")
     assert "cannot be written" in refused("machine", "run", PROGRAM, "--trace", tmp_path)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway_machine.config import ProgressUnitConfig, Script, StatusRegister, Uart
 from headway.model import violations
+from headway_machine.config import ProgressUnitConfig, Script, StatusRegister, Uart
 
 from .assembler import (
     A0,

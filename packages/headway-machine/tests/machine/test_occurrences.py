@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.effort import FEW
 from tests.machine.examples import MAX_CYCLES, Shape, config_of, program
 
+from headway.model import violations
 from headway_machine.config import Pipeline, Range
 from headway_machine.machine import Machine
 from headway_machine.run import Result
-from headway.model import violations
 
 from .assembler import (
     HALT,

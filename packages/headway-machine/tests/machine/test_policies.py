@@ -10,12 +10,10 @@ from benchmarks.partition import DEFAULT, MIXES, SLOW_BUS, TWO_CORES, progress, 
 from tests.effort import FEW
 from tests.machine.examples import EXAMPLES, MAX_CYCLES
 
-from headway_machine.config import BlockDevice, Config
-from headway_machine.machine import Machine
-from headway_machine.programs import programs
 from headway.model import violations
 from headway_machine.config import BlockDevice, Config
 from headway_machine.machine import Machine
+from headway_machine.programs import programs
 
 SHAPES = {"1x6": DEFAULT, "2x3 and a second level": TWO_CORES}
 

@@ -18,7 +18,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,7 @@ RULE = np.dtype(
 )
 """How a frame is found; the fields are explained in `linux/bpf/shared/layout.h` (struct frame_rule)."""
 
+_PAGE = 4096  # no page is smaller
 _MAX_SECTION = 1 << 28
 _MAX_HEADERS = 10_000
 _WORTH_KEEPING = 1 << 18
@@ -80,10 +81,21 @@ class CallFrames:
     """Of `ROW`, ascending by address."""
     rules: NDArray[np.void]
     """Of `RULE`."""
+    segments: tuple[tuple[int, int, int], ...] = ()
+    """Of each executable segment: offset in the file, address, bytes in the file."""
+    is_go: bool = False
+    """Go's linker made it: its functions that call others keep frame pointers."""
     refused: int = 0
     """Descriptions of functions that could not be used."""
     kept: bool = False
     """It was in the cache."""
+
+    def delta(self, offset: int) -> int | None:
+        """Return how far the code at an offset of the file is from the base; None: there is none."""
+        for at, address, size in self.segments:
+            if at // _PAGE * _PAGE <= offset < at + max(size, 1):
+                return address - at + offset - self.base
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,8 @@ class _Image:
     high: int
     """The executable segments are between these addresses."""
     sections: tuple[_Section, ...]
+    segments: tuple[tuple[int, int, int], ...]
+    is_go: bool
 
 
 def read_call_frames(read: Read, kept: Kept | None = None) -> CallFrames:
@@ -117,7 +131,7 @@ def read_call_frames(read: Read, kept: Kept | None = None) -> CallFrames:
         name = _name_of(image)
         found = kept.read(name, image.base)
         if found is not None:
-            return found
+            return replace(found, segments=image.segments, is_go=image.is_go)
     compiler = Compiler(image.machine, image.base, image.low, image.high)
     for section in image.sections:
         compiler.add(section.data, section.address, section.eh)
@@ -125,7 +139,9 @@ def read_call_frames(read: Read, kept: Kept | None = None) -> CallFrames:
         rows, rules = compiler.compile()
     except MemoryError:
         raise CallFrameError("there is no memory for its table") from None
-    made = CallFrames(image.base, np.frombuffer(rows, ROW), np.frombuffer(rules, RULE), compiler.refused)
+    made = CallFrames(
+        image.base, np.frombuffer(rows, ROW), np.frombuffer(rules, RULE), image.segments, image.is_go, compiler.refused
+    )
     if kept is not None and name:
         kept.write(name, made)
     return made
@@ -157,12 +173,14 @@ def _image(read: Read) -> _Image:
     if not code:
         raise CallFrameError("without executable code")
     low, high = min(start for start, _ in code), max(end for _, end in code)
-    base = min(address for _, address, _, _, _ in loads)
-    found = list(_sections(read, section_at, section_size, sections, names))
+    base = min(address for _, address, _, _, _ in loads) // _PAGE * _PAGE
+    names_of, found = _sections(read, section_at, section_size, sections, names)
     if header is not None and not any(section.eh for section in found):
         found[:0] = _by_header(read, header, loads)
     found.sort(key=lambda section: not section.eh)
-    return _Image(machine, base, low, min(high, (1 << 64) - 1), tuple(found[:2]))
+    segments = tuple((offset, at, size) for offset, at, _, flags, size in loads if flags & _EXECUTABLE)
+    is_go = not {b".gopclntab", b".go.buildinfo", b".note.go.buildid"}.isdisjoint(names_of)
+    return _Image(machine, base, low, min(high, (1 << 64) - 1), tuple(found[:2]), segments, is_go)
 
 
 _Load = tuple[int, int, int, int, int]
@@ -187,23 +205,26 @@ def _segments(read: Read, at: int, size: int, count: int) -> tuple[list[_Load], 
     return loads, header
 
 
-def _sections(read: Read, at: int, size: int, count: int, names: int) -> Iterator[_Section]:
-    """Yield the sections with call frame information."""
+def _sections(read: Read, at: int, size: int, count: int, names: int) -> tuple[set[bytes], list[_Section]]:
+    """Return the names of all sections, and those with call frame information."""
     if not at or size < 64 or not names < count <= _MAX_HEADERS:
-        return
+        return set(), []
     data = read(size * count, at)
     heads = [struct.unpack_from("<IIQQQQIIQQ", data, place) for place in range(0, len(data) - 63, size)]
     if names >= len(heads):
-        return
+        return set(), []
     texts = read(min(heads[names][5], 1 << 20), heads[names][4])
+    found, words = [], set()
     for name, kind, flags, address, offset, length, *_ in heads:
-        word = texts[name : name + 16].partition(b"\0")[0]
+        word = texts[name : name + 32].partition(b"\0")[0]
+        words.add(word)
         if word not in (b".eh_frame", b".debug_frame") or kind == _NO_BITS or not 0 < length <= _MAX_SECTION:
             continue
         content = read(length, offset)
         if flags & _COMPRESSED:
             content = _unpacked(content)
-        yield _Section(content, address, word == b".eh_frame")
+        found.append(_Section(content, address, word == b".eh_frame"))
+    return words, found
 
 
 def _unpacked(content: bytes) -> bytes:

@@ -44,6 +44,8 @@ class Module:
         """``path``: what the file is called, in sentences about it."""
         self.path = path
         self.problem = ""
+        self.read: Callable[[int, int], bytes] | None = None
+        """Takes a size and an offset, and returns so many bytes of the file; None: it is not open."""
         self._opening: Callable[[], ElfFile] | None = None
         self._opened: ElfFile | None = None
         self._starts: array[int] | None = None

@@ -47,6 +47,12 @@ _MAX_HZ = 20_000
     help="The size of a thread's buffer, as in 64K; it is rounded up to a power of two of pages.  "
     "[default: 128K; without CAP_PERFMON 32K]",
 )
+@click.option(
+    "--call-graph",
+    type=click.Choice(["dwarf", "fp"]),
+    help="How user stacks are walked: by the call frame information that every program has, in the kernel (dwarf), or by "
+    "frame pointers (fp).  [default: dwarf with eBPF on x86-64, else fp]",
+)
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
@@ -55,6 +61,7 @@ def command(
     frequency: int | None,
     policy: str | None,
     buffer: int | None,
+    call_graph: str | None,
     output: str | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -69,8 +76,8 @@ def command(
     Show where in the program the time of each state is spent: its own code, the kernel, polling, waits, stolen time.
 
     On the processor, stacks are sampled: each thread by its own processor time, and into a buffer of its own. Off the
-    processor, times are exact: each wait is added to the stack with which the thread left the processor. Stacks are
-    walked by frame pointers; the report names code that was built without them.
+    processor, times are exact: each wait is added to the stack with which the thread left the processor. Stacks need no
+    frame pointers. One that cannot be walked to its beginning ends with a line that says why.
 
     The last lines say how often headway looked into the buffers, how often it emptied one, what was lost, and what
     collecting cost. --policy and --buffer change that.
@@ -81,12 +88,15 @@ def command(
     if wanted.why:
         raise click.UsageError("--why is an option of headway stat: a profile has the stacks of all waits without it")
     from headway.linux.perf.sampler import DEFAULT_POLICY
+    from headway.linux.sources.choose import may_unwind
     from headway.linux.sources.profiler import DEFAULT_FREQUENCY, Buffers, ProfileSource
     from headway.model import Profile
     from headway.recording.profile import profile_settings, write_profile
     from headway.recording.writer import RecordingWriter
     from headway.session.recorder import describe
 
+    if call_graph == "dwarf" and not may_unwind():
+        raise click.UsageError("--call-graph dwarf is not there on this machine yet: take fp")
     selection = wanted.selection(argv)
     if not quiet:
         wanted.tell_others()
@@ -103,7 +113,7 @@ def command(
     def start(chosen: Selection) -> LinuxSource:
         source = ProfileSource(
             chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY, buffers=buffers,
-            spin=wanted.spin,
+            spin=wanted.spin, frame_pointers=call_graph == "fp",
         )  # fmt: skip
         source.begin()
         sources.append(source)

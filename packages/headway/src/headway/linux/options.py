@@ -92,6 +92,8 @@ class MeasureOptions:
     """Tell the control group of each thread."""
     stacks: bool = False
     """Charge the time off the processor to stacks, and record the states of samples (`sources.profiler`)."""
+    unwind: bool = False
+    """Walk user stacks by call frame information, not by frame pointers: with ``stacks``."""
     spin: bool = False
     """Find user code that spins, by samples: the state ``poll.spin``."""
     durations: int = 0

@@ -494,6 +494,16 @@ int handle_sched_migrate_task(u64 *ctx)
 
 /* ---- threads that come and change ---- */
 
+/* A thread was created: its process has the mappings of the one that it was created in. */
+INLINE void inherit_mappings(struct task_struct *parent, u32 child)
+{
+	u32 number = thread_record_of(parent);
+	struct thread_record *from = number ? thread_record_at(number) : NULL;
+	struct thread_record *to = child ? thread_record_at(child) : NULL;
+	if (from && to)
+		inherit_code_space(from->pid, to->pid);
+}
+
 SEC("tp_btf/sched_process_fork")
 int handle_sched_process_fork(u64 *ctx)
 {
@@ -509,6 +519,8 @@ int handle_sched_process_fork(u64 *ctx)
 		measure = in_namespace(child, &tid, &pid) && is_selected(child, tid, pid);
 	if (measure) { /* the child resumes in the call that created it */
 		u32 number = open_thread_record(child, READY, state_by_registers(child), THREAD_NEW);
+		if (OPTION(unwind))
+			inherit_mappings(parent, number);
 		inherit_depth(parent, child, number);
 		inherit_block(parent, child, number);
 		if (OPTION(tasks))
@@ -565,6 +577,8 @@ int handle_sched_process_exec(u64 *ctx)
 			identify_published_thread(task, number);
 		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
 		record->user = USER; /* its memory is a new one */
+		if (OPTION(unwind))
+			bpf_map_delete_elem(&code_spaces, &pid);
 		record->block = 0;
 		bpf_task_storage_delete(&marks, task);
 		if (OPTION(tasks)) {
@@ -1001,6 +1015,17 @@ INLINE u32 sampled_state(struct processor *p, struct thread_record *record, stru
 	return state == USER && record->block ? marked_state(record->block, task) : state;
 }
 
+/* Adds the user stack to a sample: where it is, which differs from sample to sample, and apart from that who called it. */
+INLINE void walk_sampled_stack(struct sample_event *event, u32 pid)
+{
+	struct stack *stack = walk_user_stack(walk_slot(1), pid);
+	if (!stack)
+		return;
+	event->pc = stack->frames[0] & ~(0xffull << 56);
+	stack->frames[0] &= 0xffull << 56; /* the mark */
+	event->stack = store_words(stack, stack->depth);
+}
+
 /* The kernel takes a sample of the running thread, with its stack. The program reports the state. */
 SEC("perf_event")
 int handle_sample(void *ctx)
@@ -1020,6 +1045,8 @@ int handle_sample(void *ctx)
 	event.pid = record->pid;
 	if (p->thread_record == number && p->task == (u64)task)
 		event.state = sampled_state(p, record, task, &event.since);
+	if (OPTION(unwind) && !(record->flags & THREAD_KERNEL))
+		walk_sampled_stack(&event, record->pid);
 	if (bpf_ringbuf_output(&sample_events, &event, sizeof(event), RING_NO_WAKEUP))
 		count_loss(p, LOST_SAMPLE_EVENTS, 1);
 	return 1;

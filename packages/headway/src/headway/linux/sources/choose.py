@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -12,7 +13,7 @@ from headway.linux.options import MeasureOptions, Selection
 
 from .source import LinuxSource
 
-__all__ = ["begun_exact", "may_use_bpf", "start_source"]
+__all__ = ["begun_exact", "may_unwind", "may_use_bpf", "start_source"]
 
 
 class _Begins(Protocol):
@@ -27,6 +28,11 @@ def may_use_bpf() -> bool:
     from headway.linux.privileges import allow_bpf, effective
 
     return allow_bpf(effective())
+
+
+def may_unwind() -> bool:
+    """Whether the programs walk user stacks by call frame information on this machine."""
+    return platform.machine() == "x86_64"
 
 
 def start_source(

@@ -1,8 +1,9 @@
 """From return addresses to frames with names, and whether a stack is complete.
 
-The kernel walks a stack by frame pointers. A function that sets up no frame pointer leaves its caller's in place, so
-the walk skips that caller, or ends early. Both are shown: a frame says where callers were skipped, and a stack that
-does not end where threads begin gets a last frame that says so, and why.
+The eBPF programs walk a user stack by call frame information, and say where it ends and why (`walked`). Elsewhere the
+kernel walks it by frame pointers. A function that sets up no frame pointer leaves its caller's in place, so that walk
+skips that caller, or ends early. Both are shown: a frame says where callers were skipped, and a stack that does not end
+where threads begin gets a last frame that says so, and why.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from headway.binary.kallsyms import KernelSymbols
 from headway.binary.module import Module
@@ -22,8 +24,9 @@ from headway.linux.procfs.status import status
 from headway.model import Frame
 
 from .modules import Modules, Space
+from .walked import Walked, words_of
 
-__all__ = ["Stacks"]
+__all__ = ["Stacks", "frames_made_code"]
 
 _STARTS = frozenset(
     {
@@ -66,7 +69,10 @@ _RUNTIMES = (
 _ANY_RUNTIME = "a just-in-time compiler", "let it write /tmp/perf-PID.map"
 _PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
 
-_Key = tuple[Space | None, tuple[int, ...], tuple[int, ...], bool]
+_FRAMED = re.compile(r"node(js)?|libnode\.so.*|libcoreclr\.so")
+"""Runtimes whose compilers set up a frame pointer in all that they make: V8, and that of .NET."""
+
+_Key = tuple[Space | None, tuple[int, ...], tuple[int, ...], bool, Walked | None]
 
 
 class Stacks:
@@ -84,6 +90,8 @@ class Stacks:
         self._cut: dict[int, str] = {}
         self._skipped: dict[int, str] = {}
         self._made: dict[int, tuple[str, str]] = {}
+        self._ended: dict[int, tuple[str, str]] = {}
+        self._whole: set[int] = set()
         self._most = 0
 
     def __len__(self) -> int:
@@ -91,15 +99,25 @@ class Stacks:
         return len(self._numbers)
 
     def add(
-        self, space: Space | None, user: Sequence[int], kernel: Sequence[int], *, most: int, left: bool = False
+        self,
+        space: Space | None,
+        user: Sequence[int],
+        kernel: Sequence[int],
+        *,
+        most: int,
+        left: bool = False,
+        walked: Walked | None = None,
     ) -> int:
         """Return the number of a stack. Return addresses are innermost first; the kernel gives at most ``most``.
 
         ``space``: the process's; None: a kernel thread's. ``left``: the stack was taken when the thread left its
-        processor, so the innermost frames are the scheduler's and headway's. The modules are looked up now, while the
+        processor, so the innermost frames are the scheduler's and headway's. ``walked``: how far the user stack was walked by
+        call frame information; None: the kernel walked it, by frame pointers. The modules are looked up now, while the
         process lives.
         """
-        key = space, tuple(user), tuple(kernel), left
+        if walked is not None and walked.why == "no_code" and space is not None and space.at(walked.at) is not None:
+            walked = replace(walked, why="no_mappings")  # it is known by now
+        key = space, tuple(user), tuple(kernel), left, walked
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._numbers)
@@ -114,7 +132,7 @@ class Stacks:
         """Return for each stack where the user code was; None: it was in the kernel, or that is not known."""
         return [
             (space, user[0]) if space is not None and user and not kernel and not left else None
-            for space, user, kernel, left in self._numbers
+            for space, user, kernel, left, _ in self._numbers
         ]
 
     def know(self, pid: int) -> None:
@@ -128,11 +146,14 @@ class Stacks:
     def resolve(self) -> tuple[tuple[tuple[int, ...], ...], tuple[Frame, ...]]:
         """Return all stacks as numbers of frames, innermost first, and the frames."""
         stacks: list[tuple[int, ...]] = []
-        for number, (space, user, kernel, left) in enumerate(self._numbers):
+        for number, (space, user, kernel, left, walked) in enumerate(self._numbers):
             frames = [self._kernel_frame(address - (i > 0)) for i, address in enumerate(kernel)]
             if left:
                 frames = _behind_the_switch(frames)
-            inside, why, module = self._user_frames(space, user)
+            if walked is not None and space is not None:
+                inside, why, module = self._walked_frames(number, space, user, walked), "", ""
+            else:
+                inside, why, module = self._user_frames(space, user)
             if space is not None and inside and inside[0].module is None:
                 self._made[number] = _runtime(space)
             if why:
@@ -183,6 +204,25 @@ class Stacks:
             return frames, f"[cut off: {name} keeps no frame pointers]", name
         return frames, "[cut off: no frame pointer]", name
 
+    def _walked_frames(self, number: int, space: Space, user: tuple[int, ...], walked: Walked) -> list[Frame]:
+        """Return the frames of a stack that the programs have walked, and one that says why it ends early."""
+        frames: list[Frame] = []
+        module: Module | None = None
+        for i, address in enumerate(user):
+            at = address - (i > 0)
+            place = self._places.get((space, at))
+            module, inside = place if place is not None else (None, at)
+            frames.append(self._frame(space, module, inside, at))
+            if i in walked.unsure and i + 1 < len(user) and not (module is not None and module.sets_frame(inside)):
+                frames.append(_SKIPPED)
+        if not walked.why or (frames and frames[-1].function in _STARTS):
+            self._whole.add(number)
+        else:
+            name = module.name if module is not None else ""
+            self._ended[number] = walked.why, name
+            frames.append(Frame(words_of(walked.why, name), None, None, None, None, "none"))
+        return frames
+
     def _frame(self, space: Space, module: Module | None, inside: int, address: int) -> Frame:
         if module is None:
             return self._made_frame(space, address)
@@ -214,7 +254,7 @@ class Stacks:
 
     def describe(self, weights: Counter[int]) -> list[str]:
         """Return sentences on the names and stacks that a reader must know. ``weights``: the time of each stack."""
-        notes = list(dict.fromkeys(self.notes))
+        notes = [*dict.fromkeys(self.notes), *self._on_walks(weights)]
         advice = "build with -fno-omit-frame-pointer"
         for stacks, what, cure in (
             (self._cut, "are cut off because of missing frame pointers in", advice),
@@ -236,13 +276,29 @@ class Stacks:
                 )
                 notes.append(f"stacks of {without / of:.0%} of the time {what} {parts}: {cure}")
         notes += self._without_names(weights)
-        if self.kernel.hidden and any(kernel for _, _, kernel, _ in self._numbers):
+        if self.kernel.hidden and any(kernel for _, _, kernel, _, _ in self._numbers):
             notes.append("the kernel hides its symbols (kernel.kptr_restrict): its functions are not named")
         problems = self.modules.problems()
         notes += problems[:3]
         if len(problems) > 3:
             notes.append(f"and {len(problems) - 3} more files whose functions are not named")
         return notes
+
+    def _on_walks(self, weights: Counter[int]) -> Iterator[str]:
+        """Yield the share of the time whose user stacks are whole, and why others are not."""
+        ended: Counter[tuple[str, str]] = Counter()
+        for number, reason in self._ended.items():
+            ended[reason] += weights.get(number, 0)
+        whole = sum(weights.get(number, 0) for number in self._whole)
+        of = whole + sum(ended.values())
+        if of <= 0:
+            return
+        why = "; ".join(
+            f"{words_of(*reason)} {time / of:.1%}" for reason, time in ended.most_common(3) if time * 1000 >= of
+        )
+        yield f"user stacks are whole, to where their thread began, in {_share(whole, of)} of the time" + (
+            f"; the others end in {why}" if why else ""
+        )
 
     def _without_names(self, weights: Counter[int]) -> Iterator[str]:
         """Yield what gives names to the code that a just-in-time compiler has made, where much of the time is in it."""
@@ -254,6 +310,16 @@ class Stacks:
             if time * 1000 >= of > 0:  # of all the time, and waits may be most of that
                 share = f"{time / of:.0%}" if time * 100 >= of else "less than 1%"
                 yield f"code that {who} made at run time has no names in {share} of the time: {cure}"
+
+
+def _share(part: int, of: int) -> str:
+    """Return a share in per cent; never 100 % of less than all."""
+    return "100%" if part == of else f"{min(part / of, 0.999):.1%}"
+
+
+def frames_made_code(space: Space) -> bool:
+    """Return whether the code that a process makes at run time keeps frame pointers."""
+    return any(map(_FRAMED.fullmatch, space.files()))
 
 
 def _runtime(space: Space) -> tuple[str, str]:

@@ -21,6 +21,9 @@ from headway.other_root import open_below
 __all__ = ["HeldModule", "Modules", "Space", "vdso"]
 
 
+_VDSO = "[vdso]"
+
+
 class HeldModule(Module):
     """The file of a mapping. ``path`` is its path in the process."""
 
@@ -50,6 +53,7 @@ class HeldModule(Module):
             self.problem = f"{self.path} cannot be opened ({why}): its functions are not named"
             return
         self.use(lambda: self._of_held(path, root))
+        self.read = lambda size, at: os.pread(self._fd, size, at)
 
     def _of_held(self, path: str, root: str) -> ElfFile:
         """Open the held file, by its path as long as that leads to it, so that its debug file can be found."""
@@ -62,6 +66,7 @@ class HeldModule(Module):
     def close(self) -> None:
         """Close the file."""
         super().close()
+        self.read = None
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -95,6 +100,16 @@ class Space:
         """Yield the names of the files whose code is mapped, without their folders."""
         for mapped in self._mapped:
             yield os.path.basename(mapped.mapping.path)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it."""
+        return not self._mapped
+
+    def code(self) -> Iterator[tuple[Mapping, Module | None]]:
+        """Yield the mappings with code, ascending, and their modules; None: no file has it."""
+        for mapped in self._mapped:
+            yield mapped.mapping, mapped.module
 
     def replaces(self, mapping: Mapping) -> bool:
         """Return whether a mapping overlaps code of another file."""
@@ -139,7 +154,7 @@ class Modules:
 
     def of(self, mapping: Mapping) -> Module | None:
         """Return the module of a mapping; None: it has no file."""
-        if mapping.path == "[vdso]":
+        if mapping.path == _VDSO:
             return self._vdso
         if not mapping.inode or not mapping.path.startswith("/"):
             return None
@@ -157,6 +172,15 @@ class Modules:
                     found.add(mapping)
         return found
 
+    def add_vdso(self, space: Space) -> None:
+        """Add the code that the kernel maps into every process, if it is missing: the kernel tells of files only."""
+        if any(mapping.path == _VDSO for mapping, _ in space.code()):
+            return
+        with suppress(OSError):
+            for mapping in mappings(space.pid):
+                if mapping.path == _VDSO and "x" in mapping.permissions:
+                    space.add(mapping)
+
     def problems(self) -> list[str]:
         """Return why some modules have no names."""
         return [module.problem for module in self._known.values() if module.problem]
@@ -171,6 +195,8 @@ def vdso() -> Module:
     """Return the code that the kernel maps into every process, from our own memory."""
     module = Module("[vdso]")
     module.use(lambda: ElfFile.of_bytes(_own_vdso(), "[vdso]"))
+    data = _own_vdso()
+    module.read = lambda size, at: data[at : at + size]
     return module
 
 

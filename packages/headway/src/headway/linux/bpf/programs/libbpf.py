@@ -76,6 +76,8 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_map__set_initial_value": (c_int, [c_void_p, c_void_p, c_size_t]),
     "bpf_map__key_size": (c_uint32, [c_void_p]),
     "bpf_map_lookup_batch": (c_int, [c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "bpf_map_create": (c_int, [c_uint32, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p]),
+    "bpf_map_lookup_elem": (c_int, [c_int, c_void_p, c_void_p]),
     "bpf_map_delete_elem": (c_int, [c_int, c_void_p]),
     "bpf_map_update_elem": (c_int, [c_int, c_void_p, c_void_p, c_uint64]),
     "bpf_map_freeze": (c_int, [c_int]),
@@ -238,6 +240,24 @@ class Map:
         v = c_uint32(value)
         self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, None, byref(v), 0)
 
+    def get(self, key: bytes) -> bytes | None:
+        """An entry of a hash map; None: there is none."""
+        value = ctypes.create_string_buffer(self.value_size)
+        found = self._library.call("bpf_map_lookup_elem", self.fd, key, value) == 0
+        return value.raw if found else None
+
+    def add_array(self, place: int, value_size: int, entries: int) -> mmap.mmap:
+        """Make an array, put it into this array of maps, and return its memory. Raises BpfError, OSError."""
+        options = _MapOptions(sz=ctypes.sizeof(_MapOptions), map_flags=_MMAPABLE)
+        arguments = _ARRAY, self.name.encode()[:15], 4, value_size, entries, byref(options)
+        fd = self._library.check(f"making a part of {self.name}", "bpf_map_create", *arguments)
+        try:
+            memory = mmap.mmap(fd, value_size * entries, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            self.put(place, fd)
+            return memory
+        finally:
+            os.close(fd)
+
     def remove(self, key: bytes) -> None:
         """Take an entry out of a hash map, if it is there."""
         self._library.call("bpf_map_delete_elem", self.fd, key)
@@ -268,6 +288,24 @@ class Map:
         stride = (self.value_size + 7) & ~7
         size = -(-stride * self.max_entries // mmap.PAGESIZE) * mmap.PAGESIZE
         return mmap.mmap(self.fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+class _MapOptions(ctypes.Structure):
+    """The head of struct bpf_map_create_opts (libbpf 1.0; later ones only append, and ``sz`` says what is here)."""
+
+    _fields_ = [
+        ("sz", c_size_t),
+        ("btf_fd", c_uint32),
+        ("btf_key_type_id", c_uint32),
+        ("btf_value_type_id", c_uint32),
+        ("btf_vmlinux_value_type_id", c_uint32),
+        ("inner_map_fd", c_uint32),
+        ("map_flags", c_uint32),
+    ]
+
+
+_ARRAY, _MMAPABLE = 2, 1 << 10
+"""BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE."""
 
 
 class _ProgramInfo(ctypes.Structure):

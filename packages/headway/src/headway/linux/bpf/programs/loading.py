@@ -119,7 +119,7 @@ _FAULTS = (
     "handle_page_fault_end",
 )
 
-_NOT_PLAIN = ("why", "functions", "n_counted", "record", "stacks", "samples", "tasks", "durations", "publish")
+_NOT_PLAIN = ("why", "functions", "n_counted", "record", "stacks", "unwind", "samples", "tasks", "durations", "publish")
 """The settings that plain.bpf.c does without: what the C code asks for with OPTION, but for `other_accounts`, which
 follows from them."""
 
@@ -155,6 +155,8 @@ class Shape:
     events: bool = False
     """Events are counted by state: those that were asked for, and what tells user code from the kernel."""
     stacks: bool = False
+    unwind: bool = False
+    """User stacks are walked by call frame information."""
     spin: bool = False
     """Samples of user code are taken, with the code."""
     tasks: bool = False
@@ -185,6 +187,7 @@ class Shape:
             functions=bool(options.functions),
             events=bool(options.events),
             stacks=options.stacks,
+            unwind=options.stacks and options.unwind,
             spin=options.spin,
             tasks=options.tasks,
             record=record,
@@ -211,7 +214,8 @@ SHAPES: Mapping[str, Shape] = {
     "top, serve -a": Shape(everything=True, intervals=True),
     "top --why": Shape(everything=True, intervals=True, why=True),
     "cpu": Shape(everything=True, cpus=True, intervals=True),
-    "profile": Shape(stacks=True),
+    "profile": Shape(stacks=True, unwind=True),
+    "profile --call-graph fp": Shape(stacks=True),
     "stat --spin": Shape(spin=True),
     "stat -a -I --spin": Shape(everything=True, intervals=True, spin=True),
     "record --spin": Shape(record=True, spin=True),
@@ -252,6 +256,7 @@ SHAPES: Mapping[str, Shape] = {
         functions=True,
         events=True,
         stacks=True,
+        unwind=True,
         spin=True,
         tasks=True,
         record=True,
@@ -398,6 +403,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "why": shape.why,
         "functions": shape.functions,
         "stacks": shape.stacks,
+        "unwind": shape.unwind,
         "samples": shape.stacks or shape.spin,
         "tasks": shape.tasks,
         "record": shape.record,

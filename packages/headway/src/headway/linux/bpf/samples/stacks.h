@@ -12,7 +12,7 @@
 #ifndef HEADWAY_STACKS_H
 #define HEADWAY_STACKS_H
 
-#include "shared/maps.h"
+#include "unwinding/unwinding.h"
 
 /* ns of an interrupt that lie outside its tracepoints: 8 to 13 us in a virtual machine. */
 enum { UNSEEN = 12000 };
@@ -63,12 +63,11 @@ INLINE void count_stack_loss(u32 what)
 		p->losses[MASKED(what, N_LOSSES)]++;
 }
 
-/* Keeps a stack of `size` bytes. Returns its hash; 0: there is no stack; STACK_LOST: there is no room for it. */
-INLINE u64 store_stack(struct stack *stack, long size)
+/* Keeps a stack of `depth` words. Returns its hash; 0: there is no stack; STACK_LOST: no room for it. */
+NOINLINE u64 store_words(struct stack *stack, u32 depth)
 {
-	if (size < 8)
+	if (!depth)
 		return 0;
-	u32 depth = (u64)size / 8;
 	u64 hash = depth;
 	for (u32 i = 0; i < N_STACK; i++) {
 		if (i >= depth)
@@ -85,7 +84,20 @@ INLINE u64 store_stack(struct stack *stack, long size)
 	return hash;
 }
 
-/* Keeps the present stack of the running thread. Returns as store_stack does. */
+/* Keeps a stack of `size` bytes. */
+INLINE u64 store_stack(struct stack *stack, long size)
+{
+	return size < 8 ? 0 : store_words(stack, (u64)size / 8);
+}
+
+/* Keeps the present user stack of the running thread, walked by its rules. Returns as store_words does. */
+NOINLINE u64 store_walked_stack(u32 pid)
+{
+	struct stack *stack = walk_user_stack(walk_slot(0), pid);
+	return stack ? store_words(stack, stack->depth) : 0;
+}
+
+/* Keeps the present stack of the running thread. Returns as store_words does. */
 NOINLINE u64 store_running_stack(void *ctx, u64 flags)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -102,6 +114,14 @@ NOINLINE u64 store_waiting_stack(struct task_struct *task)
 	u32 first = 0;
 	struct stack *stack = bpf_map_lookup_elem(&found_stack, &first);
 	return stack ? store_stack(stack, get_task_stack(task, stack->frames, sizeof(stack->frames), NO_FLAGS)) : 0;
+}
+
+/* Keeps the user stack of the running thread. */
+INLINE u64 store_user_stack(void *ctx, struct thread_record *record)
+{
+	if (record->flags & THREAD_KERNEL)
+		return 0;
+	return OPTION(unwind) ? store_walked_stack(record->pid) : store_running_stack(ctx, USER_FRAMES);
 }
 
 /* Charges time in a state to the stacks that the thread had when it left its processor. */
@@ -129,14 +149,14 @@ NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64
 INLINE void store_switch_stacks(void *ctx, struct thread_record *record)
 {
 	record->kernel_stack = store_running_stack(ctx, NO_FLAGS);
-	record->user_stack = record->flags & THREAD_KERNEL ? 0 : store_running_stack(ctx, USER_FRAMES);
+	record->user_stack = store_user_stack(ctx, record);
 }
 
 /* Time was stolen from the running thread, whose user stack is still there. */
 INLINE void charge_stolen_to_stack(void *ctx, struct thread_record *record, u64 time)
 {
 	record->kernel_stack = 0; /* the kernel stack is that of the interrupt that reports the theft */
-	record->user_stack = record->flags & THREAD_KERNEL ? 0 : store_running_stack(ctx, USER_FRAMES);
+	record->user_stack = store_user_stack(ctx, record);
 	charge_stack(record, STOLEN, time, 1);
 }
 

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.linux.symbols.walked import Walked
+
 from ..programs.libbpf import BpfError, Library, Object, RingReader
 from ..reading.memory import BpfMaps
 from ..shared.layout import N_STACK, SAMPLE_EVENTS, fields_of, offset_of, packing, size_of
+from ..unwinding.tables import CodeTables, walked
 
 __all__ = ["Away", "StackReader", "sizes"]
 
@@ -41,6 +44,7 @@ _CELL = packing("cell", "time", "count")
 _DEPTH = packing("stack", "depth")
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
+_MARK = 0xFF << 56
 Frames = tuple[int, ...]
 
 
@@ -64,6 +68,8 @@ class Away:
     user: Frames
     """Return addresses, innermost first; none where the stack is not known."""
     kernel: Frames
+    walked: Walked | None
+    """How far the user stack was walked by call frame information; None: the kernel walked it, by frame pointers."""
     known: bool
     """False: there was no room for the stack, or the thread had left its processor before it was measured."""
 
@@ -71,8 +77,14 @@ class Away:
 class StackReader:
     """Reads what the programs of a loaded object tell of stacks."""
 
-    def __init__(self, library: Library, programs: Object, memory: BpfMaps) -> None:
+    def __init__(self, library: Library, programs: Object, memory: BpfMaps, *, unwind: bool = False) -> None:
+        """``unwind``: the programs walk user stacks by call frame information, of which they must be told."""
         self._memory = memory
+        self.tables = CodeTables(programs) if unwind else None
+        """What the programs walk stacks by; None: the kernel walks them."""
+        self._waiting: dict[int, list[tuple[int, int, int]]] = {}
+        self._told = 0
+        self._words: dict[int, Frames] = {}
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
         self._program = programs.programs["handle_sample"]
         self._events = bytearray()
@@ -101,14 +113,62 @@ class StackReader:
         """Begin anew: what was measured until now was a trial."""
         self.consume()
         self._events.clear()
+        self._waiting.clear()
+        self._told = 0
         for key, _ in list(self._times.items()):
             self._times.remove(key)
 
     def close(self) -> None:
-        """Free the ring; may be called again."""
+        """Free the ring, and let go of the tables; may be called again."""
+        if self.tables is not None:
+            self.tables.close()
         if self._ring is not None:
             self._ring.close()
             self._ring = None
+
+    def sampled_stacks(
+        self, times: NDArray[np.int64], tids: NDArray[np.int32], tolerance: int
+    ) -> list[tuple[Frames, Walked | None]]:
+        """The user stack of each sample, and how far it was walked; None: nothing was told of it.
+
+        ``times``: ascending for each thread, ns; what was told within ``tolerance`` ns is of the sample. Samples are
+        asked for once, for each thread in the order of time.
+        """
+        self.consume()
+        self._sort_in()
+        found: list[tuple[Frames, Walked | None]] = []
+        places: dict[int, int] = {}
+        for moment, tid in zip(times.tolist(), tids.tolist(), strict=True):
+            waiting = self._waiting.get(tid, [])
+            place = places.get(tid, 0)
+            while place + 1 < len(waiting) and abs(waiting[place + 1][0] - moment) <= abs(waiting[place][0] - moment):
+                place += 1
+            places[tid] = place
+            if place < len(waiting) and abs(waiting[place][0] - moment) <= tolerance:
+                found.append(self._stack_at(*waiting[place][1:]))
+            else:
+                found.append(((), None))
+        for tid, place in places.items():
+            del self._waiting.get(tid, [])[:place]
+        return found
+
+    def _sort_in(self) -> None:
+        """Take over the samples that were told since the last time."""
+        size = len(self._events) // _EVENT.itemsize * _EVENT.itemsize
+        events = np.frombuffer(bytes(self._events[self._told : size]), dtype=_EVENT)
+        self._told = size
+        taken = events[events["kind"] == SAMPLE_EVENTS["SAMPLE_TAKEN"]]
+        for tid, *row in zip(*(taken[name].tolist() for name in ("tid", "time", "pc", "stack")), strict=True):
+            self._waiting.setdefault(tid, []).append((row[0], row[1], row[2]))
+
+    def _stack_at(self, pc: int, number: int) -> tuple[Frames, Walked | None]:
+        if not pc:
+            return (), None
+        if number not in self._words:
+            value = self._stacks.get(number.to_bytes(8, "little"))
+            self._words[number] = _frames_of(value) if value is not None else (0,)
+        mark = self._words[number][0] & _MARK
+        return walked((pc | mark, *self._words[number][1:]))
 
     def states(
         self, times: NDArray[np.int64], tids: NDArray[np.int32], tolerance: int
@@ -146,18 +206,19 @@ class StackReader:
         for (birth, user, kernel, tid, pid, state), (time, count) in found.items():
             if time <= 0:
                 continue
-            frames = stacks.get(user, ()), stacks.get(kernel, ())
-            yield Away(
-                tid, pid, birth, self._memory.state_name(state), time, count, *frames, bool(frames[0] or frames[1])
-            )
+            frames, inside = stacks.get(user, ()), stacks.get(kernel, ())
+            known, how = bool(frames or inside), None
+            if self.tables is not None and frames:
+                frames, how = walked(frames)
+            yield Away(tid, pid, birth, self._memory.state_name(state), time, count, frames, inside, how, known)
 
     def _read_stacks(self) -> Mapping[int, Frames]:
-        first = offset_of("stack", "frames")
-        found: dict[int, Frames] = {}
-        for key, value in self._stacks.items():
-            depth = min(_DEPTH.unpack(value)[0], N_STACK)
-            found[int.from_bytes(key, "little")] = struct.unpack_from(f"={depth}Q", value, first)
-        return found
+        return {int.from_bytes(key, "little"): _frames_of(value) for key, value in self._stacks.items()}
+
+
+def _frames_of(value: bytes) -> Frames:
+    depth = min(_DEPTH.unpack_from(value)[0], N_STACK)
+    return struct.unpack_from(f"={depth}Q", value, offset_of("stack", "frames"))
 
 
 def _nearest(

@@ -50,7 +50,7 @@ enum size {
 	ATTRIBUTE_BYTES = 1024, /* and their bytes, a power of two */
 	TRACE_WORDS = 2, /* words of the id of a trace */
 	VECTOR_BASE = 1024, /* musl on arm64 keeps the address of the vector below the thread pointer */
-	N_STACK = 127, /* frames of a stack that are kept: the default of kernel.perf_event_max_stack */
+	N_STACK = 129, /* words of a stack that are kept: 128 frames, and why it ends; the kernel's own walk gives 127 */
 	N_BUCKETS = 43, /* powers of two that durations are told apart by; the last has all above 2^41 ns, 37 min */
 };
 
@@ -702,6 +702,85 @@ struct stack {
 	__u64 frames[N_STACK]; /* return addresses, the innermost first */
 };
 
+/* The highest byte of a word of a stack that is no address; the kernel's own walk has none. */
+enum stack_word {
+	STACK_UNSURE = 1, /* an address whose caller was found by a frame pointer that it may not have set up yet */
+	STACK_END = 255, /* the stack ends: below, a byte why, and 48 bits of the address at which it does */
+};
+
+enum stack_end {
+	END_NOTHING,
+	END_OUTERMOST, /* it is whole */
+	END_NO_MAPPINGS, /* it is not known yet what the process has mapped */
+	END_NO_INFORMATION, /* nothing says how the caller is found */
+	END_NOT_SUPPORTED, /* it is described in a way that a rule cannot hold */
+	END_NOT_READABLE, /* of the stack's memory */
+	END_NO_CODE, /* what should be the return address is none */
+	END_DEEP, /* there are more frames than are kept */
+	END_BACKWARDS, /* the caller's frame would not be above this one */
+	END_32_BIT,
+	END_MADE, /* code that was made at run time */
+	END_NO_ROOM, /* there is no room for the rows of the module */
+};
+
+/* ---- how callers are found (unwinding/unwinding.h) ---- */
+
+enum cfa_kind {
+	CFA_NONE, /* nothing is known here */
+	CFA_OFFSET, /* register + offset */
+	CFA_DEREF, /* the word at register + offset, + more */
+	CFA_PLT, /* register + offset, + 8 if the last four bits of the address are `more` or higher */
+	CFA_UNKNOWN, /* described in a way that a rule cannot hold */
+};
+
+enum followed { N_FOLLOWED = 6 }; /* registers that functions save */
+
+/* What stands instead of an offset, which is signed. */
+enum no_offset { FRAME_KEPT = 0x8000, FRAME_LOST = 0x8001, FRAME_OUTERMOST = 0x8002 };
+
+/* How the caller's frame is found: a rule of DWARF's call frame information. Registers are words of struct pt_regs. */
+struct frame_rule {
+	__u8 cfa; /* how the canonical frame address is found */
+	__u8 cfa_register;
+	__u8 base; /* the register from which some offsets count */
+	__u8 from_base; /* which: a bit for each of `saved`, and then one for the return address; others count from the CFA */
+	__u32 offset, more; /* signed */
+	__u16 saved[N_FOLLOWED]; /* where r15, r14, r13, r12, rbp, rbx are saved; FRAME_KEPT: they are not; FRAME_LOST */
+	__u16 return_at; /* FRAME_OUTERMOST: there is no caller */
+	__u8 signal; /* the caller was interrupted */
+	__u8 spare;
+	__u32 spare_word;
+};
+
+struct frame_row {
+	__u32 address; /* from the module's base on */
+	__u32 rule; /* 0: nothing is known from here on */
+};
+
+enum frame_chunk_size { FRAME_CHUNK = 1 << 17 }; /* rows of a part of memory that is taken at once: 1 MiB */
+
+enum code_kind {
+	CODE_FRAME_POINTERS = 1, /* what has no row keeps frame pointers */
+	CODE_MADE = 2, /* at run time: no file has it */
+	CODE_NO_ROOM = 4, /* its module's rows found no room */
+	CODE_TRUSTED = 8, /* whatever calls keeps frame pointers, as Go's and V8's compilers make it */
+};
+
+/* Code of a process. */
+struct code_mapping {
+	__u64 start, end;
+	__u32 delta; /* of the address at `start` from the module's base */
+	__u32 first, count; /* rows of the module */
+	__u32 kind; /* bits of enum code_kind */
+};
+
+/* The code of a process: entries of code_mappings, ascending. */
+struct code_space {
+	__u32 first, count;
+	__u32 version; /* another for each that is known */
+	__u32 spare;
+};
+
 struct stack_key {
 	__u64 birth;
 	__u64 user, kernel; /* hashes of stacks */
@@ -718,6 +797,8 @@ enum sample_event_kind {
 
 struct sample_event {
 	__u64 time, since;
+	__u64 pc; /* where the user code is; 0: not known */
+	__u64 stack; /* the hash of the words that follow `pc` in its stack */
 	__u32 tid, pid;
 	__u16 kind, state, cpu, spare;
 };
@@ -838,6 +919,7 @@ struct settings {
 	__u32 ring_words; /* words of a processor's ring of spans, a power of two */
 	__u32 absence_words; /* words of its ring of absences, a power of two */
 	__u32 stacks; /* charge time to stacks, and report the states of samples */
+	__u32 unwind; /* user stacks are walked by call frame information, not by frame pointers */
 	__u32 samples; /* samples are taken of threads whose time is divided: `stacks`, or samples of code */
 	__u32 threads_only; /* what processors do without a measured thread is not divided */
 	__u32 undivided; /* whether the level of detail is `switches`: one of enum undivided */

@@ -12,8 +12,10 @@ from ._layout import CONSTANTS, ENUMERATIONS, STRUCTURES
 __all__ = [
     "CAUSES",
     "CODE_BEFORE",
+    "CODE_KINDS",
     "EVENTS",
     "FILE_KINDS",
+    "FRAME_CHUNK",
     "FUTEX_LIST",
     "HOLDERS",
     "LOSSES",
@@ -25,6 +27,8 @@ __all__ = [
     "RING",
     "RING_RECORDS",
     "SAMPLE_EVENTS",
+    "STACK_ENDS",
+    "STACK_WORDS",
     "STATES",
     "TIMED",
     "fields_of",
@@ -80,7 +84,15 @@ PUBLISHED_KINDS = {
 PUBLICATION_MAGIC, PUBLICATION_VERSION = CONSTANTS["PUBLICATION_MAGIC"], CONSTANTS["PUBLICATION_VERSION"]
 """What the memory begins with in which it reads them."""
 N_STACK = CONSTANTS["N_STACK"]
-"""Frames of a stack that are kept at most."""
+"""Words of a stack that are kept at most: frames, and why it ends."""
+STACK_WORDS = _numbers("stack_word")
+"""The highest byte of a word of a stack that is no address."""
+STACK_ENDS = {n: name.removeprefix("END_").lower() for name, n in _numbers("stack_end").items()}
+"""Why a stack ends, by number."""
+CODE_KINDS = _numbers("code_kind")
+"""The bits that say how code without rows is walked."""
+FRAME_CHUNK = CONSTANTS["FRAME_CHUNK"]
+"""Rows of call frames for which memory is taken at once."""
 
 _STRUCTURES = Structures(STRUCTURES)
 size_of = _STRUCTURES.size_of

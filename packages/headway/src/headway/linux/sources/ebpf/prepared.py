@@ -62,7 +62,7 @@ class PreparedPrograms:
                         )
                     )
                 )
-                self.stacks = stack.enter_context(closing(_stacks(self.programs))) if options.measure.stacks else None
+                self.stacks = stack.enter_context(closing(_stacks(self.programs, options))) if options.measure.stacks else None
                 self.code = stack.enter_context(closing(_code(self.programs))) if options.measure.spin else None
                 self.attachments = stack.enter_context(
                     closing(Attachments(self.programs.object, self.programs.features, options.measure.most))
@@ -166,7 +166,7 @@ def _code(programs: LoadedPrograms) -> CodeSampleReader:
     return CodeSampleReader(programs.library, programs.object)
 
 
-def _stacks(programs: LoadedPrograms) -> StackReader:
+def _stacks(programs: LoadedPrograms, options: SourceOptions) -> StackReader:
     from headway.linux.bpf.samples.stacks import StackReader
 
-    return StackReader(programs.library, programs.object, programs.memory)
+    return StackReader(programs.library, programs.object, programs.memory, unwind=options.measure.unwind)

@@ -208,6 +208,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "histories": cpus if why else 1,
         **(_histogram_sizes(options) if options.measure.durations else {}),
         **(_stack_sizes(cpus) if options.measure.stacks else {}),
+        **(_unwinding_sizes(cpus) if options.measure.stacks and options.measure.unwind else {}),
         **(_code_sizes(cpus) if options.measure.spin else {}),
         "spans": cpus * span_words,
         "absences": cpus * absence_words,
@@ -257,6 +258,12 @@ def _stack_sizes(cpus: int) -> dict[str, int]:
     from headway.linux.bpf.samples import stacks
 
     return stacks.sizes(cpus)
+
+
+def _unwinding_sizes(cpus: int) -> dict[str, int]:
+    from headway.linux.bpf.unwinding import tables
+
+    return tables.sizes(cpus)
 
 
 def _code_sizes(cpus: int) -> dict[str, int]:

@@ -63,7 +63,9 @@ class FinishedProfile:
             stack = -1
             if away.known:
                 space = self.spaces.known(away.pid)
-                stack = self.spaces.stacks.add(space, away.user, away.kernel, most=self.log.max_stack, left=True)
+                stack = self.spaces.stacks.add(
+                    space, away.user, away.kernel, most=self.log.max_stack, left=True, walked=away.walked
+                )
             state = states.setdefault(away.state, len(states))
             rows.append((ledger.window.end, thread, -1, state, away.time, away.count, stack))
         unmatched, outside = self._add_samples(rows, states)

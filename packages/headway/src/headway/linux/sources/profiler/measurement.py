@@ -75,12 +75,14 @@ class ProfileMeasurement:
         self._notes: list[str] = []
         with ExitStack() as stack:
             self._spaces = Spaces()
-            self._log = SampleLog(self._spaces, self._code)
+            self._log = SampleLog(self._spaces, self._code, tolerance=period // 2)
             files = stack.enter_context(ExitStack())  # apart: a finished profile keeps them
             files.callback(self._spaces.close)
             self.source, why_not_exact = start_source(selection, prefer, options=options)
             stack.callback(self.source.close)
             self._states = self.source.stacks if isinstance(self.source, BpfSource) else None
+            if self._states is not None and self._states.tables is not None:
+                self._spaces.tables, self._log.walks = self._states.tables, self._states
             if why_not_exact:
                 self._notes.append(
                     f"no eBPF ({why_not_exact}): states are user and kernel only, and time off the "
@@ -103,7 +105,9 @@ class ProfileMeasurement:
                 )
             tids += [thread.tid for thread in self.source.living()]
         time_namespace.must_leave()
-        sampling = Sampling(frequency=0, period=self.period, pages=self._buffers.pages)
+        sampling = Sampling(
+            frequency=0, period=self.period, pages=self._buffers.pages, user_stacks=self._log.walks is None
+        )
         policy = POLICIES[self._buffers.policy]
         largest = _FIXED_PART + _FRAME * (self._log.max_stack + _MARKS)
         samples = sampling.capacity // 2 // largest

@@ -14,6 +14,7 @@ from dataclasses import replace
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger, Profile
 
+from ..choose import may_unwind
 from ..measuring import MeasuringSource
 from .assembling import FinishedProfile
 from .measurement import Buffers, ProfileMeasurement
@@ -30,7 +31,7 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
 
     ``frequency``: samples a second of each thread's processor time. ``buffers``: in which they wait, and when headway
     looks into them. ``spin``: user code that spins is found, and is the state ``poll.spin`` of the profile and of its
-    ledger.
+    ledger. ``frame_pointers``: user stacks are walked by these, and not by call frame information.
     """
 
     def __init__(
@@ -42,9 +43,10 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
         frequency: int = DEFAULT_FREQUENCY,
         buffers: Buffers = Buffers(),  # noqa: B008
         spin: bool = False,
+        frame_pointers: bool = False,
     ) -> None:
         self._selection, self._prefer, self._buffers, self._spin = selection, prefer, buffers, spin
-        self._options = replace(options, stacks=True)
+        self._options = replace(options, stacks=True, unwind=not frame_pointers and may_unwind())
         self.name = "bpf"
         self.period = max(1_000_000_000 // frequency, 1)
         """ns of processor time from one sample to the next."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import struct
 
+from headway.linux.bpf.unwinding.tables import CodeTables
 from headway.linux.perf.thread_buffers import COMM, FORK, MMAP2
 from headway.linux.procfs.maps import Mapping
-from headway.linux.symbols.frames import Stacks
+from headway.linux.symbols.frames import Stacks, frames_made_code
 from headway.linux.symbols.modules import Modules, Space
 
 __all__ = ["CHANGES", "Spaces"]
@@ -27,11 +28,15 @@ class Spaces:
         self._modules = Modules()
         self.stacks = Stacks(self._modules)
         self._spaces: dict[int, Space] = {}
+        self._changed: set[int] = set()
+        self.tables: CodeTables | None = None
+        """The programs that walk stacks are told of each change; None: none do."""
 
     def of(self, pid: int) -> Space:
         """Return what a process has mapped; one that is new is asked."""
         if pid not in self._spaces:
             self._know(pid, self._modules.space(pid))
+            self.publish()
         return self._spaces[pid]
 
     def known(self, pid: int) -> Space | None:
@@ -46,10 +51,23 @@ class Spaces:
             pid = struct.unpack_from("=I", body)[0]
             if pid in self._spaces:
                 self._know(pid, Space(pid, self._modules))
+                if self.tables is not None:
+                    self.tables.forget(pid)
         elif kind == FORK:
             pid, parent = struct.unpack_from("=II", body)
             if pid != parent and parent in self._spaces:
                 self._know(pid, self._spaces[parent].copy(pid))
+
+    def publish(self) -> None:
+        """Tell the programs what has changed."""
+        for pid in self._changed if self.tables is not None else ():
+            space = self._spaces[pid]
+            if space.is_empty:
+                continue
+            self._modules.add_vdso(space)
+            assert self.tables is not None
+            self.tables.know(pid, space.code(), made_is_framed=frames_made_code(space))
+        self._changed.clear()
 
     def close(self) -> None:
         """Close all files."""
@@ -57,6 +75,7 @@ class Spaces:
 
     def _know(self, pid: int, space: Space) -> None:
         self._spaces[pid] = space
+        self._changed.add(pid)
         self.stacks.know(pid)
 
     def _map(self, body: bytes) -> None:
@@ -69,3 +88,4 @@ class Spaces:
         if space.replaces(mapping):  # what was known of addresses there was of something else
             space = self._spaces[pid] = space.copy(pid)
         space.add(mapping)
+        self._changed.add(pid)

@@ -1,0 +1,267 @@
+"""What the programs walk stacks by (unwinding.h): the code that each process has mapped, and the rows of each file.
+
+The rows of a file are in memory once, however many processes have it mapped. Memory is taken in parts of 1 MiB, as much
+as is needed, up to a limit. What a process has mapped is a block of entries. A change makes a new block, and then the
+process's entry in a hash map is replaced: a walk sees the old block or the new one. A block is used again only after a
+grace period, when no walk can be in it.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.binary.call_frames import ROW, RULE, CallFrameError, CallFrames, Kept, cache_folder, read_call_frames
+from headway.binary.module import Module
+from headway.linux.procfs.maps import Mapping
+from headway.linux.symbols.walked import Walked
+from headway.system_call import c_library
+
+from ..programs.libbpf import BpfError, Object
+from ..shared.layout import CODE_KINDS, FRAME_CHUNK, STACK_ENDS, STACK_WORDS, pack, size_of
+
+__all__ = ["CodeTables", "sizes", "walked"]
+
+SPACES = 1 << 13
+"""Processes that there is room for."""
+MAPPINGS = 1 << 16
+"""Their mappings with code, 32 bytes each."""
+RULES = 1 << 15
+"""Different rules, 32 bytes each."""
+MOST_ROWS = 192 * FRAME_CHUNK
+"""Rows of all files, 8 bytes each: 192 MiB."""
+FOUND = 1 << 12
+"""Addresses that a walk remembers (N_FOUND in unwinding.h)."""
+_CODE_MAPPING = np.dtype(
+    [(name, "<u8") for name in ("start", "end")] + [(name, "<u4") for name in ("delta", "first", "count", "kind")]
+)
+_ADDRESS = (1 << 56) - 1
+_MEMBARRIER, _GLOBAL = 324, 1
+"""membarrier(2) of x86-64, MEMBARRIER_CMD_GLOBAL: it returns after a grace period of RCU."""
+
+
+def sizes(cpus: int) -> dict[str, int]:
+    """Entries of the maps, for so many processors."""
+    return {
+        "code_spaces": SPACES,
+        "code_mappings": MAPPINGS,
+        "frame_rules": RULES,
+        "frame_rows": MOST_ROWS // FRAME_CHUNK,
+        "walks": 2 * cpus,
+        "walked_stacks": 2 * cpus,
+        "known_addresses": 2 * cpus * FOUND,
+    }
+
+
+def walked(words: Sequence[int]) -> tuple[tuple[int, ...], Walked]:
+    """Return the addresses of a stack as the programs left it, and how far it was walked."""
+    why, at, unsure = "no_mappings", 0, []
+    addresses = []
+    for place, word in enumerate(words):
+        mark = word >> 56
+        if mark == STACK_WORDS["STACK_END"]:
+            why, at = STACK_ENDS.get(word >> 48 & 255, "no_information"), word & (1 << 48) - 1
+            break
+        if mark == STACK_WORDS["STACK_UNSURE"]:
+            unsure.append(place)
+        addresses.append(word & _ADDRESS)
+    else:
+        why = "deep"
+    return tuple(addresses), Walked("" if why == "outermost" else why, tuple(unsure), at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Where the rows of a module are."""
+
+    frames: CallFrames | None
+    first: int = 0
+    count: int = 0
+    kind: int = 0
+
+
+class CodeTables:
+    """Keeps the tables of a loaded object; `close` lets go of their memory."""
+
+    def __init__(self, programs: Object, most_rows: int = MOST_ROWS) -> None:
+        self._most = most_rows
+        self._spaces, self._rows = programs.map("code_spaces"), programs.map("frame_rows")
+        self._memory = programs.map("code_mappings").map_memory(), programs.map("frame_rules").map_memory()
+        self._mappings: NDArray[np.void] = np.frombuffer(self._memory[0], _CODE_MAPPING)
+        self._rules: NDArray[np.void] = np.frombuffer(self._memory[1], RULE)
+        self._chunks: list[mmap.mmap] = []
+        self._used = 0
+        self._modules: dict[Module, _Rows] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._blocks: dict[int, tuple[int, int]] = {}
+        self._next = 0
+        self._left: list[tuple[int, int]] = []
+        self._free: list[tuple[int, int]] = []
+        self._version = 0
+        folder = cache_folder()
+        self._kept = Kept(folder) if folder is not None else None
+        self.problems: dict[str, str] = {}
+        """Why files have no rows, by their paths."""
+        assert size_of("frame_rule") == RULE.itemsize
+        assert size_of("frame_row") == ROW.itemsize
+        assert size_of("code_mapping") == _CODE_MAPPING.itemsize
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the rows, in bytes."""
+        return len(self._chunks) * FRAME_CHUNK * ROW.itemsize
+
+    def know(self, pid: int, code: Iterable[tuple[Mapping, Module | None]], *, made_is_framed: bool = False) -> None:
+        """Tell the programs what a process has mapped; files that are new are compiled now.
+
+        ``made_is_framed``: the code that it makes at run time keeps frame pointers.
+        """
+        entries = []
+        for mapping, module in code:
+            if module is None:
+                kind = CODE_KINDS["CODE_MADE"]
+                if made_is_framed:
+                    kind |= CODE_KINDS["CODE_FRAME_POINTERS"] | CODE_KINDS["CODE_TRUSTED"]
+                entries.append((mapping.start, mapping.end, 0, 0, 0, kind))
+                continue
+            rows = self._modules.get(module)
+            if rows is None:
+                rows = self._modules[module] = self._add(module)
+            delta = rows.frames.delta(mapping.offset) if rows.frames is not None else None
+            if delta is None or not 0 <= delta < 1 << 32:
+                entries.append((mapping.start, mapping.end, 0, 0, 0, rows.kind))
+            else:
+                entries.append((mapping.start, mapping.end, delta, rows.first, rows.count, rows.kind))
+        self._publish(pid, entries)
+
+    def forget(self, pid: int) -> None:
+        """Have nothing known of a process that has ended, or executes another program."""
+        self._spaces.remove(pid.to_bytes(4, "little"))
+        if pid in self._blocks:
+            self._left.append(self._blocks.pop(pid))
+
+    def _publish(self, pid: int, entries: list[tuple[int, ...]]) -> None:
+        first = self._room(len(entries))
+        if first is None:
+            self.forget(pid)
+            self.problems["processes"] = "there is no room for what more processes have mapped"
+            return
+        self._mappings[first : first + len(entries)] = np.array(sorted(entries), _CODE_MAPPING)
+        self._version += 1
+        space = {"first": first, "count": len(entries), "version": self._version & 0xFFFFFFFF}
+        try:
+            self._spaces.set(pid, pack("code_space", space))
+        except BpfError:
+            self._left.append((first, len(entries)))
+            self.problems["processes"] = f"there is no room for more than {SPACES} processes"
+            return
+        if pid in self._blocks:
+            self._left.append(self._blocks[pid])
+        self._blocks[pid] = first, len(entries)
+
+    def _room(self, count: int) -> int | None:
+        """Return the first of so many entries that nothing uses; None: there are none."""
+        if self._next + count <= MAPPINGS:
+            self._next += count
+            return self._next - count
+        for attempt in range(2):
+            for place, (first, size) in enumerate(self._free):
+                if size >= count:
+                    self._free[place] = first + count, size - count
+                    return first
+            if attempt or not self._left or c_library().syscall(_MEMBARRIER, _GLOBAL, 0, 0) != 0:
+                return None
+            self._free = _joined([*self._free, *self._left])
+            self._left = []
+        return None
+
+    def _add(self, module: Module) -> _Rows:
+        """Take over the rows of a file. One that has none is walked by frame pointers if it keeps them."""
+        frames = None
+        if module.read is None:
+            self.problems[module.path] = "it is not open"
+        else:
+            try:
+                frames = read_call_frames(module.read, self._kept)
+            except CallFrameError as error:
+                self.problems[module.path] = str(error)
+        if frames is not None and frames.is_go:
+            kind = CODE_KINDS["CODE_FRAME_POINTERS"] | CODE_KINDS["CODE_TRUSTED"]
+        elif (frames is None or not len(frames.rows)) and module.keeps_frame_pointers:
+            kind = CODE_KINDS["CODE_FRAME_POINTERS"]
+        else:
+            kind = 0
+        if frames is None or not len(frames.rows):
+            return _Rows(_without_rows(frames), kind=kind)
+        numbers = self._number(frames.rules)
+        count = len(frames.rows)
+        if numbers is None or self._used + count > self._most or not self._take_memory(self._used + count):
+            self.problems[module.path] = "there is no room for its unwind information"
+            return _Rows(_without_rows(frames), kind=kind | CODE_KINDS["CODE_NO_ROOM"])
+        rows = np.empty(count, ROW)
+        rows["address"], rows["rule"] = frames.rows["address"], numbers[frames.rows["rule"]]
+        first = self._used
+        self._write(first, rows)
+        self._used += count
+        return _Rows(_without_rows(frames), first, count, kind)
+
+    def _number(self, rules: NDArray[np.void]) -> NDArray[np.uint32] | None:
+        """Return the numbers of rules among all; None: there is no room for them."""
+        numbers = np.zeros(len(rules), np.uint32)
+        data = rules.tobytes()
+        for place in range(1, len(rules)):
+            one = data[place * RULE.itemsize : (place + 1) * RULE.itemsize]
+            number = self._numbers.get(one)
+            if number is None:
+                number = len(self._numbers) + 1  # 0: nothing is known
+                if number >= RULES:
+                    return None
+                self._numbers[one] = number
+                self._rules[number] = rules[place]
+            numbers[place] = number
+        return numbers
+
+    def _take_memory(self, rows: int) -> bool:
+        """Have memory for so many rows. Return whether there is."""
+        with suppress(BpfError, OSError):
+            while len(self._chunks) * FRAME_CHUNK < rows:
+                self._chunks.append(self._rows.add_array(len(self._chunks), ROW.itemsize, FRAME_CHUNK))
+        return len(self._chunks) * FRAME_CHUNK >= rows
+
+    def _write(self, first: int, rows: NDArray[np.void]) -> None:
+        data = rows.tobytes()
+        at = 0
+        while at < len(data):
+            chunk, place = divmod(first * ROW.itemsize + at, FRAME_CHUNK * ROW.itemsize)
+            size = min(len(data) - at, FRAME_CHUNK * ROW.itemsize - place)
+            self._chunks[chunk][place : place + size] = data[at : at + size]
+            at += size
+
+    def close(self) -> None:
+        """Let go of the memory; may be called again."""
+        self._mappings, self._rules = np.empty(0, _CODE_MAPPING), np.empty(0, RULE)
+        for memory in (*self._memory, *self._chunks):
+            with suppress(BufferError):
+                memory.close()
+        self._memory, self._chunks = (), []
+
+
+def _without_rows(frames: CallFrames | None) -> CallFrames | None:
+    """Return what is still needed of a table."""
+    return None if frames is None else replace(frames, rows=frames.rows[:0].copy(), rules=frames.rules[:0].copy())
+
+
+def _joined(blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return blocks in order, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for first, size in sorted(blocks):
+        if found and sum(found[-1]) == first:
+            found[-1] = found[-1][0], found[-1][1] + size
+        elif size:
+            found.append((first, size))
+    return found

@@ -93,6 +93,7 @@ def expected(line: dict[Any, Any], signal: bool) -> tuple[Any, ...]:
             return (UNKNOWN,)
     saved: list[tuple[int, int]] = []
     bases: set[int] = set()
+    held = 0
     for register in (*FOLLOWED, 16):
         rule = line.get(register)
         if rule is None or rule.type == "SAME_VALUE":
@@ -104,11 +105,14 @@ def expected(line: dict[Any, Any], signal: bool) -> tuple[Any, ...]:
         elif rule.type == "EXPRESSION" and (at := based(rule.arg)) is not None and at[2] == b"":
             saved.append((at[1], PLACE[at[0]]) if not bases or PLACE[at[0]] in bases else (GONE, -1))
             bases.add(PLACE[at[0]]) if not bases else None
+        elif rule.type == "REGISTER" and register == 16:
+            saved.append((0, -1))
+            held = PLACE[rule.arg] + 1
         else:
             saved.append((GONE, -1))
     if saved[-1][0] in (KEPT, GONE):
         return (UNKNOWN,)
-    return (*how, tuple(saved), signal)
+    return (*how, tuple(saved), signal, held)
 
 
 def compiled(rule: np.void) -> tuple[Any, ...]:
@@ -118,7 +122,7 @@ def compiled(rule: np.void) -> tuple[Any, ...]:
     offsets = [*rule["saved"].tolist(), int(rule["return_at"])]
     saved = tuple((offset, int(rule["base"]) if rule["from_base"] >> i & 1 else -1) for i, offset in enumerate(offsets))
     how = int(rule["cfa"]), int(rule["cfa_register"]), int(rule["offset"]), int(rule["more"])
-    return (*how, saved, bool(rule["signal"]))
+    return (*how, saved, bool(rule["signal"]), int(rule["return_register"]))
 
 
 def decoded(path: str) -> Iterator[tuple[int, int, FDE]]:

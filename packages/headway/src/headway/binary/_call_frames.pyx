@@ -37,6 +37,7 @@ cdef enum Where:
     AT_CFA = 1          # saved at an offset from the CFA
     AT_REGISTER = 2     # saved at an offset from a register
     UNDEFINED = 3
+    IN_REGISTER = 5     # in another register; only that of the return address is followed (vfork)
     LOST = 4            # described in a way that a rule cannot hold
 
 # Values of the fields `saved` and `return_at` of a rule that are no offsets.
@@ -50,7 +51,8 @@ cdef struct Rule:       # as struct frame_rule in linux/bpf/shared/layout.h
     int32_t offset, more
     int16_t saved[SAVED]
     int16_t return_at
-    uint8_t signal, spare
+    uint8_t signal
+    uint8_t return_register # + 1: the return address is in this register; 0: it is in memory
     uint32_t spare_word
 
 cdef struct Row:
@@ -531,7 +533,7 @@ cdef class Compiler:
 
     cdef bint other(self, State* state, const State* initial, uint8_t byte, Reader* r) noexcept nogil:
         """Execute an instruction that is none of the frequent ones. Return whether it is not known."""
-        cdef uint64_t register
+        cdef uint64_t register, other
         cdef int64_t factor = self.cie.data_factor
         if byte == 0x00:  # DW_CFA_nop
             pass
@@ -574,8 +576,11 @@ cdef class Compiler:
             self.save(state, unsigned_number(r), SAME, 0, 0)
         elif byte == 0x09:  # DW_CFA_register
             register = unsigned_number(r)
-            unsigned_number(r)
-            self.save(state, register, LOST, 0, 0)
+            other = unsigned_number(r)
+            if register == self.machine.return_column and other < self.machine.registers:
+                self.save(state, register, IN_REGISTER, self.machine.place[other], 0)
+            else:
+                self.save(state, register, LOST, 0, 0)
         elif byte == 0x14:  # DW_CFA_val_offset
             register = unsigned_number(r)
             unsigned_number(r)
@@ -717,6 +722,9 @@ cdef class Compiler:
                 value = OUTERMOST if i == RETURN else GONE
             elif saved.where == LOST:
                 value = GONE
+            elif saved.where == IN_REGISTER:
+                value = 0
+                rule.return_register = saved.register + 1
             elif saved.where != SAME:
                 value = GONE
                 if -32000 <= saved.offset <= 32000 and (

@@ -28,7 +28,7 @@ from ._call_frames import Compiler
 
 __all__ = ["ROW", "RULE", "CallFrameError", "CallFrames", "Kept", "cache_folder", "read_call_frames"]
 
-VERSION = 1
+VERSION = 2
 """Of the tables: it changes with what `_call_frames` makes of a file."""
 ROW = np.dtype([("address", "<u4"), ("rule", "<u4")])
 """A row holds from its address on, which counts from the file's base. Rule 0: nothing is known there."""
@@ -45,7 +45,7 @@ RULE = np.dtype(
         ("saved", "<i2", (SAVED,)),
         ("return_at", "<i2"),
         ("signal", "u1"),
-        ("spare", "u1"),
+        ("return_register", "u1"),
         ("spare_word", "<u4"),
     ]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headway.errors import HeadwayError
 from headway.exhaustion import in_words
@@ -12,6 +12,9 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 
 from .source import LinuxSource
+
+if TYPE_CHECKING:
+    from headway.linux.bpf.samples.stacks import StackReader
 
 __all__ = ["begun_exact", "may_unwind", "may_use_bpf", "start_source"]
 
@@ -43,12 +46,13 @@ def start_source(
     forget: bool = False,
     options: MeasureOptions = MeasureOptions(),  # noqa: B008
     meanwhile: Callable[[], None] | None = None,
+    prepared: Callable[[StackReader], None] | None = None,
 ) -> tuple[LinuxSource, str]:
     """Return a source that measures the selection from now on, and why it is not the exact one (empty: it is).
 
     ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while
     it runs, not only at the end; ``forget``: only of intervals, for as long as may be; ``meanwhile``: called while a
-    source waits for the kernel, if it does (`BpfSource`). Raises HeadwayError where it cannot be measured; nothing is
+    source waits for the kernel, if it does; ``prepared``: just before it begins, with what reads stacks (`BpfSource`). Raises HeadwayError where it cannot be measured; nothing is
     left attached then.
     """
 
@@ -64,7 +68,7 @@ def start_source(
                 return BudgetSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile)
         from .ebpf import BpfSource
 
-        return BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile)
+        return BpfSource(selection, options, intervals=intervals, forget=forget, meanwhile=meanwhile, prepared=prepared)
 
     exact, why = begun_exact(by_ebpf, prefer)
     if exact is not None:

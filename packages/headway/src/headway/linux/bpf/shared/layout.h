@@ -721,6 +721,7 @@ enum stack_end {
 	END_32_BIT,
 	END_MADE, /* code that was made at run time */
 	END_NO_ROOM, /* there is no room for the rows of the module */
+	END_EXITS, /* the thread has given its memory back */
 };
 
 /* ---- how callers are found (unwinding/unwinding.h) ---- */
@@ -748,7 +749,7 @@ struct frame_rule {
 	__u16 saved[N_FOLLOWED]; /* where r15, r14, r13, r12, rbp, rbx are saved; FRAME_KEPT: they are not; FRAME_LOST */
 	__u16 return_at; /* FRAME_OUTERMOST: there is no caller */
 	__u8 signal; /* the caller was interrupted */
-	__u8 spare;
+	__u8 return_register; /* + 1: the return address is in this register, as in vfork; 0: it is in memory */
 	__u32 spare_word;
 };
 

@@ -25,7 +25,7 @@ from headway.system_call import c_library
 from ..programs.libbpf import BpfError, Object
 from ..shared.layout import CODE_KINDS, FRAME_CHUNK, STACK_ENDS, STACK_WORDS, pack, size_of
 
-__all__ = ["CodeTables", "sizes", "walked"]
+__all__ = ["CodeTables", "FrameFiles", "sizes", "walked"]
 
 SPACES = 1 << 13
 """Processes that there is room for."""
@@ -85,10 +85,43 @@ class _Rows:
     kind: int = 0
 
 
+class FrameFiles:
+    """The tables of files, each made once."""
+
+    def __init__(self) -> None:
+        folder = cache_folder()
+        self._kept = Kept(folder) if folder is not None else None
+        self._found: dict[Module, CallFrames | None] = {}
+        self.problems: dict[str, str] = {}
+        """Why files have no rows, by their paths."""
+
+    def prepare(self, modules: Iterable[Module | None]) -> None:
+        """Make the tables of these files now, so that nobody waits for them later."""
+        for module in modules:
+            if module is not None and module not in self._found:
+                self._found[module] = self._read(module)
+
+    def of(self, module: Module) -> CallFrames | None:
+        """Return the table of a file, which is not kept here any more; None: it has none that can be read."""
+        return self._found.pop(module) if module in self._found else self._read(module)
+
+    def _read(self, module: Module) -> CallFrames | None:
+        if module.read is None:
+            self.problems[module.path] = "it is not open"
+            return None
+        try:
+            return read_call_frames(module.read, self._kept)
+        except CallFrameError as error:
+            self.problems[module.path] = str(error)
+            return None
+
+
 class CodeTables:
     """Keeps the tables of a loaded object; `close` lets go of their memory."""
 
     def __init__(self, programs: Object, most_rows: int = MOST_ROWS) -> None:
+        self.files = FrameFiles()
+        """Has the tables of files; another may have been prepared."""
         self._most = most_rows
         self._spaces, self._rows = programs.map("code_spaces"), programs.map("frame_rows")
         self._memory = programs.map("code_mappings").map_memory(), programs.map("frame_rules").map_memory()
@@ -103,10 +136,8 @@ class CodeTables:
         self._left: list[tuple[int, int]] = []
         self._free: list[tuple[int, int]] = []
         self._version = 0
-        folder = cache_folder()
-        self._kept = Kept(folder) if folder is not None else None
         self.problems: dict[str, str] = {}
-        """Why files have no rows, by their paths."""
+        """What has found no room."""
         assert size_of("frame_rule") == RULE.itemsize
         assert size_of("frame_row") == ROW.itemsize
         assert size_of("code_mapping") == _CODE_MAPPING.itemsize
@@ -182,14 +213,7 @@ class CodeTables:
 
     def _add(self, module: Module) -> _Rows:
         """Take over the rows of a file. One that has none is walked by frame pointers if it keeps them."""
-        frames = None
-        if module.read is None:
-            self.problems[module.path] = "it is not open"
-        else:
-            try:
-                frames = read_call_frames(module.read, self._kept)
-            except CallFrameError as error:
-                self.problems[module.path] = str(error)
+        frames = self.files.of(module)
         if frames is not None and frames.is_go:
             kind = CODE_KINDS["CODE_FRAME_POINTERS"] | CODE_KINDS["CODE_TRUSTED"]
         elif (frames is None or not len(frames.rows)) and module.keeps_frame_pointers:

@@ -339,9 +339,13 @@ INLINE int step_by_rule(struct walk *w, const struct frame_rule *rule)
 		if (why)
 			return why;
 	}
-	if (!rule->signal && cfa <= w->sp)
+	if (!rule->signal && cfa <= w->sp && !(rule->return_register && cfa == w->sp))
 		return END_BACKWARDS;
-	if (!read_word(&pc, (rule->from_base >> N_SAVED & 1 ? base : cfa) + (s16)rule->return_at))
+	if (rule->return_register) {
+		why = register_value(w, rule->return_register - 1, &pc);
+		if (why)
+			return why;
+	} else if (!read_word(&pc, (rule->from_base >> N_SAVED & 1 ? base : cfa) + (s16)rule->return_at))
 		return END_NOT_READABLE;
 	u32 known = w->known & FOLLOWED_REGISTERS;
 #pragma clang loop unroll(full)
@@ -430,9 +434,9 @@ INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 		return true;
 	}
 	struct code_space *space = bpf_map_lookup_elem(&code_spaces, &pid);
-	if (!space) {
+	if (!space || !task->mm) {
 		stack->depth = 1;
-		end_stack(stack, w->pc, END_NO_MAPPINGS);
+		end_stack(stack, w->pc, task->mm ? END_NO_MAPPINGS : END_EXITS);
 		return true;
 	}
 	w->first = space->first;

@@ -73,6 +73,8 @@ class BpfMeasurement:
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
             self._causes = _causes(programs) if options.measure.why else None
             self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
+            if options.prepared is not None and prepared.stacks is not None:
+                options.prepared(prepared.stacks)
             programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs import processors
 
 from ..ended_rows import MAX_ENDED
+
+if TYPE_CHECKING:
+    from headway.linux.bpf.samples.stacks import StackReader
 
 __all__ = ["EXIT_BYTES", "MAX_ENDED", "MIN_THREADS", "SourceOptions", "living_threads"]
 
@@ -43,6 +47,8 @@ class SourceOptions:
     """Ended threads that are kept one by one."""
     meanwhile: Callable[[], None] | None
     """Called while the kernel verifies the programs."""
+    prepared: Callable[[StackReader], None] | None = None
+    """Called with the reader of stacks, if there is one, just before measuring begins."""
 
     @classmethod
     def of(
@@ -58,6 +64,7 @@ class SourceOptions:
         exit_bytes: int | None,
         max_ended: int | None,
         meanwhile: Callable[[], None] | None,
+        prepared: Callable[[StackReader], None] | None = None,
     ) -> SourceOptions:
         """Return the options that the arguments of `BpfSource` mean on this machine."""
         max_thread_records = (max_threads or max(MIN_THREADS, living_threads() * 3 // 2)) + 1
@@ -80,6 +87,7 @@ class SourceOptions:
             exit_bytes or EXIT_BYTES,
             MAX_ENDED if max_ended is None else max_ended,
             meanwhile,
+            prepared,
         )
 
 

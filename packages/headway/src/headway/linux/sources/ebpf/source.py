@@ -66,6 +66,7 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
         exit_bytes: int | None = None,
         max_ended: int | None = None,
         meanwhile: Callable[[], None] | None = None,
+        prepared: Callable[[StackReader], None] | None = None,
     ) -> None:
         self._options = SourceOptions.of(
             selection,
@@ -78,6 +79,7 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
             exit_bytes=exit_bytes,
             max_ended=max_ended,
             meanwhile=meanwhile,
+            prepared=prepared,
         )
 
     def begin(self) -> None:

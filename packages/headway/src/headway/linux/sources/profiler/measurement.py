@@ -10,6 +10,7 @@ from dataclasses import replace
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.linux import time_namespace
+from headway.linux.bpf.samples.stacks import StackReader
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling
 from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES, Sampler
@@ -78,17 +79,27 @@ class ProfileMeasurement:
             self._log = SampleLog(self._spaces, self._code, tolerance=period // 2)
             files = stack.enter_context(ExitStack())  # apart: a finished profile keeps them
             files.callback(self._spaces.close)
-            self.source, why_not_exact = start_source(selection, prefer, options=options)
+            children = descendants(selection.pids) if selection.descendants else ()
+            chosen = [*selection.pids, *children, *(process_of(tid) or tid for tid in selection.tids)]
+            if options.unwind and may_use_bpf():
+                self._spaces.prepare(chosen)
+
+            def prepared(stacks: StackReader) -> None:
+                if stacks.tables is not None:
+                    stacks.tables.files = self._spaces.files
+                    self._spaces.tables, self._log.walks = stacks.tables, stacks
+                    self._spaces.begin(chosen)
+
+            self.source, why_not_exact = start_source(selection, prefer, options=options, prepared=prepared)
             stack.callback(self.source.close)
             self._states = self.source.stacks if isinstance(self.source, BpfSource) else None
-            if self._states is not None and self._states.tables is not None:
-                self._spaces.tables, self._log.walks = self._states.tables, self._states
             if why_not_exact:
                 self._notes.append(
                     f"no eBPF ({why_not_exact}): states are user and kernel only, and time off the "
                     "processor has no stacks"
                 )
             self._sampler = stack.enter_context(closing(self._sample(selection)))
+            self._spaces.begin(chosen)  # once more: from now on the kernel tells of changes
             self._files = files
             self._resources = stack.pop_all()
 

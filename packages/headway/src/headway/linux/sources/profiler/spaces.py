@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 
-from headway.linux.bpf.unwinding.tables import CodeTables
+from headway.linux.bpf.unwinding.tables import CodeTables, FrameFiles
 from headway.linux.perf.thread_buffers import COMM, FORK, MMAP2
 from headway.linux.procfs.maps import Mapping
 from headway.linux.symbols.frames import Stacks, frames_made_code
@@ -29,6 +30,8 @@ class Spaces:
         self.stacks = Stacks(self._modules)
         self._spaces: dict[int, Space] = {}
         self._changed: set[int] = set()
+        self.files = FrameFiles()
+        """The tables of the files that are mapped."""
         self.tables: CodeTables | None = None
         """The programs that walk stacks are told of each change; None: none do."""
 
@@ -42,6 +45,20 @@ class Spaces:
     def known(self, pid: int) -> Space | None:
         """Return what a process had mapped at last; None: it was never asked."""
         return self._spaces.get(pid)
+
+    def prepare(self, pids: Iterable[int]) -> None:
+        """Make the tables of what these processes have mapped, before they are measured."""
+        for pid in pids:
+            space = self._modules.space(pid)
+            self.files.prepare(module for _, module in space.code())
+
+    def begin(self, pids: Iterable[int]) -> None:
+        """Tell the programs what these processes have mapped."""
+        for pid in pids:
+            space, known = self._modules.space(pid), self._spaces.get(pid)
+            if known is None or [one for one, _ in known.code()] != [one for one, _ in space.code()]:
+                self._know(pid, space)
+        self.publish()
 
     def change(self, kind: int, misc: int, body: bytes) -> None:
         """Follow a record of the kernel's of one of the `CHANGES`."""

@@ -45,7 +45,10 @@ end
 """
 _SQL = "with recursive n(i) as (select 1 union all select i+1 from n where i<20000000) select sum(i*7%13) from n;"
 _PYTHON = "import json\nwhile True: json.loads(json.dumps([{'a': [i, str(i)] * 3} for i in range(300)]))"
-_IDLE = "import threading, time\nfor _ in range(4): threading.Thread(target=lambda: [time.sleep(.02) for _ in range(9999)]).start()"
+_IDLE = (
+    "import threading, time\nsleep = lambda: [time.sleep(.02) for _ in range(9999)]\n"
+    "for _ in range(4): threading.Thread(target=sleep).start()"
+)
 _C = "#include <stdio.h>\n" + "\n".join(
     f"static int f{i}(int a, int b) {{ int s = 0; for (int i = a; i < b; i++) s += i * {i} % (a + 3); return s; }}"
     for i in range(3000)

@@ -24,6 +24,7 @@ NAMES: tuple[str, ...] = (
     "json",
     "toml",
     "perf_map",
+    "call_frames",
     "procfs",
     "regions",
     "rings",

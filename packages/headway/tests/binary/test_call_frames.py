@@ -280,7 +280,9 @@ def test_work_is_bounded() -> None:
                     st.sampled_from((3, 6, 12, 13, 14, 15)).map(lambda r: bytes([0x80 | r, 2])),
                     st.sampled_from((3, 6, 12)).map(lambda r: bytes([0xC0 | r])),
                     st.sampled_from((b"\x0a\x0e\x40\x0b", b"\x0d\x06", b"\x08\x06", b"\x07\x03", b"\x16\x06\x01\x30")),
-                    st.sampled_from((b"\x0f\x03\x77\x08\x06\x41\x0c\x07\x10", b"\x10\x06\x02\x76\x00", b"\x10\x0f\x02\x77\x10")),
+                    st.sampled_from(
+                        (b"\x0f\x03\x77\x08\x06\x41\x0c\x07\x10", b"\x10\x06\x02\x76\x00", b"\x10\x0f\x02\x77\x10")
+                    ),
                 ),
                 max_size=12,
             ),

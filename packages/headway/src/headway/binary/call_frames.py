@@ -24,6 +24,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.errors import HeadwayError
+
 from ._call_frames import Compiler
 
 __all__ = ["ROW", "RULE", "CallFrameError", "CallFrames", "Kept", "cache_folder", "read_call_frames"]
@@ -68,7 +70,7 @@ Read = Callable[[int, int], bytes]
 """Takes a size and an offset, and returns so many bytes of a file, or fewer at its end (`os.pread`)."""
 
 
-class CallFrameError(ValueError):
+class CallFrameError(HeadwayError):
     """A file whose call frame information cannot be read; the message is the reason in a few words."""
 
 

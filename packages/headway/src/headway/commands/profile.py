@@ -50,8 +50,8 @@ _MAX_HZ = 20_000
 @click.option(
     "--call-graph",
     type=click.Choice(["dwarf", "fp"]),
-    help="How user stacks are walked: by the call frame information that every program has, in the kernel (dwarf), or by "
-    "frame pointers (fp).  [default: dwarf with eBPF on x86-64, else fp]",
+    help="How user stacks are walked: by call frame information, which nearly every program has (dwarf), or by frame "
+    "pointers (fp).  [default: dwarf with eBPF on x86-64, else fp]",
 )
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")

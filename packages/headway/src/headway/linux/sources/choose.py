@@ -52,8 +52,8 @@ def start_source(
 
     ``prefer``: ``bpf`` or ``proc``, and no other; None: the best that works. ``intervals``: readings are wanted while
     it runs, not only at the end; ``forget``: only of intervals, for as long as may be; ``meanwhile``: called while a
-    source waits for the kernel, if it does; ``prepared``: just before it begins, with what reads stacks (`BpfSource`). Raises HeadwayError where it cannot be measured; nothing is
-    left attached then.
+    source waits for the kernel, if it does; ``prepared``: just before it begins, with what reads stacks (`BpfSource`).
+    Raises HeadwayError where it cannot be measured; nothing is left attached then.
     """
 
     def by_ebpf() -> LinuxSource:

@@ -111,9 +111,9 @@ class Stacks:
         """Return the number of a stack. Return addresses are innermost first; the kernel gives at most ``most``.
 
         ``space``: the process's; None: a kernel thread's. ``left``: the stack was taken when the thread left its
-        processor, so the innermost frames are the scheduler's and headway's. ``walked``: how far the user stack was walked by
-        call frame information; None: the kernel walked it, by frame pointers. The modules are looked up now, while the
-        process lives.
+        processor, so the innermost frames are the scheduler's and headway's. ``walked``: how far the user stack was
+        walked by call frame information; None: the kernel walked it, by frame pointers. The modules are looked up now,
+        while the process lives.
         """
         if walked is not None and walked.why == "no_code" and space is not None and space.at(walked.at) is not None:
             walked = replace(walked, why="no_mappings")  # it is known by now

@@ -17,7 +17,14 @@
 
 typedef short s16;
 
-enum { N_REGISTER_WORDS = 32, N_SAVED = N_FOLLOWED, N_PLACES = 8, MAPPING_STEPS = 17, ROW_STEPS = 26, N_FOUND = 1 << 12 };
+enum {
+	N_REGISTER_WORDS = 32,
+	N_SAVED = N_FOLLOWED,
+	N_PLACES = 8,
+	MAPPING_STEPS = 17,
+	ROW_STEPS = 26,
+	N_FOUND = 1 << 12
+};
 
 /* What was found for an address: the number of a rule, or one of these. */
 enum found {
@@ -202,7 +209,14 @@ enum { SIGRETURN_SIZE = 9 };
 static const volatile u8 sigreturn_code[SIGRETURN_SIZE] SEC(".rodata.sigreturn") = {
 	0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 /* Where the kernel has put the registers above it, from the stack pointer on (struct ucontext, struct sigcontext). */
-enum signal_word { SIGNAL_R8 = 40, SIGNAL_R12 = 72, SIGNAL_BP = 120, SIGNAL_BX = 128, SIGNAL_SP = 160, SIGNAL_IP = 168 };
+enum signal_word {
+	SIGNAL_R8 = 40,
+	SIGNAL_R12 = 72,
+	SIGNAL_BP = 120,
+	SIGNAL_BX = 128,
+	SIGNAL_SP = 160,
+	SIGNAL_IP = 168
+};
 
 INLINE bool read_word(u64 *to, u64 at)
 {

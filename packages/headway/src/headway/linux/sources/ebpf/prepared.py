@@ -62,7 +62,9 @@ class PreparedPrograms:
                         )
                     )
                 )
-                self.stacks = stack.enter_context(closing(_stacks(self.programs, options))) if options.measure.stacks else None
+                self.stacks = (
+                    stack.enter_context(closing(_stacks(self.programs, options))) if options.measure.stacks else None
+                )
                 self.code = stack.enter_context(closing(_code(self.programs))) if options.measure.spin else None
                 self.attachments = stack.enter_context(
                     closing(Attachments(self.programs.object, self.programs.features, options.measure.most))

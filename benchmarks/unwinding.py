@@ -24,6 +24,7 @@ from pathlib import Path
 
 from headway.linux.bpf.samples.stacks import Away
 from headway.linux.options import Selection
+from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.profiler import ProfileSource
 from headway.model import Profile
 
@@ -49,6 +50,24 @@ _IDLE = (
     "import threading, time\nsleep = lambda: [time.sleep(.02) for _ in range(9999)]\n"
     "for _ in range(4): threading.Thread(target=sleep).start()"
 )
+_WAITS = """
+#include <time.h>
+static volatile long sum;
+__attribute__((noinline, noclone)) static void deep(int depth)
+{
+    struct timespec time = {0, 100000};
+    if (depth)
+        deep(depth - 1);
+    else
+        for (;;) {
+            for (int i = 0; i < 30000; i++)
+                sum += i;
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &time, 0);
+        }
+    sum++;
+}
+int main(void) { deep(26); }
+"""
 _C = "#include <stdio.h>\n" + "\n".join(
     f"static int f{i}(int a, int b) {{ int s = 0; for (int i = a; i < b; i++) s += i * {i} % (a + 3); return s; }}"
     for i in range(3000)
@@ -173,8 +192,46 @@ def servers(folder: Path) -> dict[str, list[str]]:
     return {name: words for name, words in every.items() if shutil.which(words[0]) and shutil.which(name)}
 
 
+def cost_of_stacks(folder: Path) -> dict[str, tuple[float, float]]:
+    """The run time of the handlers of a switch and of a sample, ns each, by how stacks are walked.
+
+    The program waits, and computes, 30 calls deep.
+    """
+    (folder / "waits.c").write_text(_WAITS)
+    words = ["cc", "-O2", "-fomit-frame-pointer", "-o", str(folder / "waits"), str(folder / "waits.c")]
+    subprocess.run(words, check=True)
+    found = {}
+    for name, stacks, frame_pointers in (("none", False, False), ("fp", True, True), ("dwarf", True, False)):
+        with running(str(folder / "waits"), folder=str(folder)) as pid:
+            selection = Selection(pids=(pid,))
+            source: BpfSource | ProfileSource = (
+                ProfileSource(selection, prefer="bpf", frame_pointers=frame_pointers)
+                if stacks
+                else BpfSource(selection)
+            )
+            source.begin()
+            try:
+                inner = source._running.source if isinstance(source, ProfileSource) else source
+                assert isinstance(inner, BpfSource)
+                programs = inner._running._programs.object
+                with programs.statistics():
+                    until = time.monotonic() + 3
+                    while time.monotonic() < until:
+                        pause = source.service()
+                        select.select(list(source.poll_fds()), (), (), min(pause or 0.05, 0.05))
+                    runs = [
+                        programs.programs[each].run_time() if programs.programs[each].wanted else (0, 0)
+                        for each in ("handle_sched_switch", "handle_sample")
+                    ]
+                source.end()
+            finally:
+                source.close()
+        found[name] = tuple(time_ns / count if count else 0.0 for time_ns, count in runs)
+    return {name: (each[0], each[1]) for name, each in found.items()}
+
+
 def main() -> None:
-    """Print the three tables."""
+    """Print the tables."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -189,6 +246,9 @@ def main() -> None:
             with running(*command, folder=str(folder)) as pid:
                 compared, same, _ = compare_with_gdb(pid, 5)
             print(f"{name:<14} {compared:>9,} {same:>8,}")
+        print(f"\n{'stacks by':<14} {'ns a switch':>12} {'ns a sample':>12}")
+        for name, (switch, sample) in cost_of_stacks(folder).items():
+            print(f"{name:<14} {switch:>12,.0f} {sample:>12,.0f}")
 
 
 if __name__ == "__main__":

@@ -744,8 +744,7 @@ struct frame_rule {
 	__u8 cfa; /* how the canonical frame address is found */
 	__u8 cfa_register;
 	__u8 base; /* the register from which some offsets count */
-	__u8
-		from_base; /* which: a bit for each of `saved`, and then one for the return address; others count from the CFA */
+	__u8 from_base; /* which: a bit for each of `saved`, then one for the return address; the others: from the CFA */
 	__u32 offset, more; /* signed */
 	__u16 saved[N_FOLLOWED]; /* where r15, r14, r13, r12, rbp, rbx are saved; FRAME_KEPT: they are not; FRAME_LOST */
 	__u16 return_at; /* FRAME_OUTERMOST: there is no caller */

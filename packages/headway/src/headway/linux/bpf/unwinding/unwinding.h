@@ -21,6 +21,7 @@ enum {
 	N_REGISTER_WORDS = 32,
 	N_SAVED = N_FOLLOWED,
 	N_PLACES = 8,
+	N_WINDOW = 64,
 	MAPPING_STEPS = 17,
 	ROW_STEPS = 26,
 	N_FOUND = 1 << 12
@@ -76,6 +77,8 @@ struct { /* the rows of all modules, one behind the other: as many chunks as the
 struct walk {
 	u64 registers[N_REGISTER_WORDS]; /* as in struct pt_regs */
 	u64 at[N_PLACES]; /* where a followed register was saved that has not been read; 0: it is in `registers` */
+	u64 window[N_WINDOW]; /* words of the stack, from `window_at` on */
+	u64 window_at; /* 0: none are read */
 	u64 pc, sp;
 	u32 known; /* the registers whose values are known, a bit each */
 	u32 exact; /* 1: `pc` is the next instruction; 0: it is a return address */
@@ -218,9 +221,21 @@ enum signal_word {
 	SIGNAL_IP = 168
 };
 
-INLINE bool read_word(u64 *to, u64 at)
+/* Reads a word of the stack. Most frames are small, so the words that follow are read with it. Returns false if it cannot. */
+INLINE bool read_word(struct walk *w, u64 *to, u64 at)
 {
-	return !bpf_probe_read_user(to, sizeof(*to), (void *)at);
+	u64 offset = at - w->window_at;
+	if (offset >= sizeof(w->window) || offset & 7) {
+		w->window_at = 0;
+		if (at & 7 || bpf_probe_read_user(w->window, sizeof(w->window), (void *)at))
+			return !bpf_probe_read_user(to, sizeof(*to), (void *)at);
+		w->window_at = at;
+		offset = 0;
+	}
+	u64 *word = &w->window[MASKED(offset / 8, N_WINDOW)];
+	KEEP(word);
+	*to = *word;
+	return true;
 }
 
 /* Reads the value of a register of the present frame. Returns 0, or why the stack ends here. */
@@ -236,10 +251,11 @@ INLINE int register_value(struct walk *w, u32 word, u64 *value)
 	u64 *place = &w->at[MASKED(word, N_PLACES)];
 	KEEP(place);
 	if (word < N_SAVED && *place) {
-		u64 at = *place;
-		if (!read_word(&w->registers[word], at))
+		u64 saved = 0;
+		if (!read_word(w, &saved, *place))
 			return END_NOT_READABLE;
 		*place = 0;
+		w->registers[word] = saved;
 	}
 	*value = w->registers[word];
 	return 0;
@@ -276,7 +292,7 @@ INLINE int step_by_frame_pointer(struct walk *w)
 INLINE int step_out_of_signal(struct walk *w)
 {
 	u64 pc = 0, sp = 0, frame = w->sp;
-	if (!read_word(&pc, frame + SIGNAL_IP) || !read_word(&sp, frame + SIGNAL_SP))
+	if (!read_word(w, &pc, frame + SIGNAL_IP) || !read_word(w, &sp, frame + SIGNAL_SP))
 		return END_NOT_READABLE;
 	w->at[0] = frame + SIGNAL_R12 + 24; /* r15 */
 	w->at[1] = frame + SIGNAL_R12 + 16;
@@ -312,7 +328,7 @@ INLINE int step_by_code(struct walk *w, int otherwise)
 	} else if (code[0] != 0xc3) {
 		return otherwise;
 	}
-	if (!read_word(&pc, at))
+	if (!read_word(w, &pc, at))
 		return END_NOT_READABLE;
 	w->known &= FOLLOWED_REGISTERS;
 	return go_on(w, pc, at + 8, 0);
@@ -328,7 +344,7 @@ INLINE int frame_address(struct walk *w, const struct frame_rule *rule, u64 *cfa
 	value += (s32)rule->offset;
 	if (rule->cfa == CFA_DEREF) {
 		u64 at = value;
-		if (!read_word(&value, at))
+		if (!read_word(w, &value, at))
 			return END_NOT_READABLE;
 		value += (s32)rule->more;
 	} else if (rule->cfa == CFA_PLT) {
@@ -359,7 +375,7 @@ INLINE int step_by_rule(struct walk *w, const struct frame_rule *rule)
 		why = register_value(w, rule->return_register - 1, &pc);
 		if (why)
 			return why;
-	} else if (!read_word(&pc, (rule->from_base >> N_SAVED & 1 ? base : cfa) + (s16)rule->return_at))
+	} else if (!read_word(w, &pc, (rule->from_base >> N_SAVED & 1 ? base : cfa) + (s16)rule->return_at))
 		return END_NOT_READABLE;
 	u32 known = w->known & FOLLOWED_REGISTERS;
 #pragma clang loop unroll(full)
@@ -439,6 +455,7 @@ INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 	if (!w->pc)
 		return false;
 	__builtin_memset(w->at, 0, sizeof(w->at));
+	w->window_at = 0;
 	w->known = ALL_REGISTERS;
 	w->exact = 1;
 	stack->frames[0] = w->pc;

@@ -58,13 +58,17 @@ _MAX_SECTION = 1 << 28
 _MAX_HEADERS = 10_000
 _WORTH_KEEPING = 1 << 18
 """Bytes of call frame information from which on a table is kept: smaller ones are compiled as fast as read."""
+_ENTRY_BYTES = 128
+"""The place where a program begins is this long at most."""
+_STACK_POINTER, _KEPT, _OUTERMOST = 19, -32768, -32766
 _MOST_KEPT = 1 << 29
 """Bytes of all tables that are kept. The oldest are removed first."""
 _HEAD = struct.Struct("<8sIIQ16s")
 _MAGIC = b"HWFRAMES"
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _NO_BITS, _COMPRESSED, _EH_FRAME_HEADER = 8, 0x800, 0x6474E550  # SHT_NOBITS, SHF_COMPRESSED, PT_GNU_EH_FRAME
-_LOAD, _EXECUTABLE = 1, 1  # PT_LOAD, PF_X
+_LOAD, _INTERPRETER, _EXECUTABLE = 1, 3, 1  # PT_LOAD, PT_INTERP, PF_X
+_LONGEST_PATH = 4096
 
 Read = Callable[[int, int], bytes]
 """Takes a size and an offset, and returns so many bytes of a file, or fewer at its end (`os.pread`)."""
@@ -85,6 +89,12 @@ class CallFrames:
     """Of `RULE`."""
     segments: tuple[tuple[int, int, int], ...] = ()
     """Of each executable segment: offset in the file, address, bytes in the file."""
+    tells: bool = False
+    """The file has call frame information."""
+    entry: int = 0
+    """Where a program begins."""
+    interpreter: str = ""
+    """The path of what the kernel loads with a program (PT_INTERP)."""
     is_go: bool = False
     """Go's linker made it: its functions that call others keep frame pointers."""
     refused: int = 0
@@ -116,6 +126,8 @@ class _Image:
     """The executable segments are between these addresses."""
     sections: tuple[_Section, ...]
     segments: tuple[tuple[int, int, int], ...]
+    entry: int
+    interpreter: str
     is_go: bool
 
 
@@ -133,7 +145,7 @@ def read_call_frames(read: Read, kept: Kept | None = None) -> CallFrames:
         name = _name_of(image)
         found = kept.read(name, image.base)
         if found is not None:
-            return replace(found, segments=image.segments, is_go=image.is_go)
+            return _completed(found, image)
     compiler = Compiler(image.machine, image.base, image.low, image.high)
     for section in image.sections:
         compiler.add(section.data, section.address, section.eh)
@@ -141,12 +153,49 @@ def read_call_frames(read: Read, kept: Kept | None = None) -> CallFrames:
         rows, rules = compiler.compile()
     except MemoryError:
         raise CallFrameError("there is no memory for its table") from None
-    made = CallFrames(
-        image.base, np.frombuffer(rows, ROW), np.frombuffer(rules, RULE), image.segments, image.is_go, compiler.refused
-    )
+    made = CallFrames(image.base, np.frombuffer(rows, ROW), np.frombuffer(rules, RULE), refused=compiler.refused)
     if kept is not None and name:
         kept.write(name, made)
-    return made
+    return _completed(made, image)
+
+
+def _completed(frames: CallFrames, image: _Image) -> CallFrames:
+    """Return a table with what is not kept."""
+    rows, rules = _with_entry(frames, image.entry) if image.interpreter or image.entry else (frames.rows, frames.rules)
+    return replace(
+        frames,
+        rows=rows,
+        rules=rules,
+        tells=len(frames.rows) > 0,
+        segments=image.segments,
+        entry=image.entry,
+        interpreter=image.interpreter,
+        is_go=image.is_go,
+    )
+
+
+def _with_entry(frames: CallFrames, entry: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Return rows and rules in which the place where a program begins has no caller, if nothing else says so.
+
+    That is so in the dynamic linker of glibc, and in musl, whose first instructions are written by hand.
+    """
+    address = entry - frames.base
+    place = int(np.searchsorted(frames.rows["address"], address, side="right"))
+    if not 0 < address < (1 << 32) - _ENTRY_BYTES or (place and frames.rows["rule"][place - 1] != 0):
+        return frames.rows, frames.rules
+    end = address + _ENTRY_BYTES
+    if place < len(frames.rows):
+        end = min(end, int(frames.rows["address"][place]))
+    rule = np.zeros(1, RULE)
+    rule["cfa"], rule["cfa_register"], rule["saved"], rule["return_at"] = 1, _STACK_POINTER, _KEPT, _OUTERMOST
+    added = [(address, len(frames.rules))]
+    if place == len(frames.rows) or end < frames.rows["address"][place]:
+        added.append((end, 0))
+    middle = np.array(added, ROW)
+    before = frames.rows[:place]
+    if place and frames.rows["address"][place - 1] == address:
+        before = before[:-1]
+    return np.concatenate([before, middle, frames.rows[place:]]), np.concatenate([frames.rules, rule])
 
 
 def _name_of(image: _Image) -> str:
@@ -168,9 +217,9 @@ def _image(read: Read) -> _Image:
     (machine,) = struct.unpack_from("<H", head, 18)
     if machine not in _MACHINES:
         raise CallFrameError("for another kind of processor")
-    program_at, section_at = struct.unpack_from("<QQ", head, 32)
+    entry, program_at, section_at = struct.unpack_from("<QQQ", head, 24)
     program_size, programs, section_size, sections, names = struct.unpack_from("<HHHHH", head, 54)
-    loads, header = _segments(read, program_at, program_size, programs)
+    loads, header, interpreter = _segments(read, program_at, program_size, programs)
     code = [(address, address + size) for _, address, size, flags, _ in loads if flags & _EXECUTABLE]
     if not code:
         raise CallFrameError("without executable code")
@@ -182,29 +231,31 @@ def _image(read: Read) -> _Image:
     found.sort(key=lambda section: not section.eh)
     segments = tuple((offset, at, size) for offset, at, _, flags, size in loads if flags & _EXECUTABLE)
     is_go = not {b".gopclntab", b".go.buildinfo", b".note.go.buildid"}.isdisjoint(names_of)
-    return _Image(machine, base, low, min(high, (1 << 64) - 1), tuple(found[:2]), segments, is_go)
+    return _Image(machine, base, low, min(high, (1 << 64) - 1), tuple(found[:2]), segments, entry, interpreter, is_go)
 
 
 _Load = tuple[int, int, int, int, int]
 """Of a segment: offset, address, size in memory, flags, size in the file."""
 
 
-def _segments(read: Read, at: int, size: int, count: int) -> tuple[list[_Load], tuple[int, int, int] | None]:
-    """Return the loaded segments, and of .eh_frame_hdr the offset, address and size."""
+def _segments(read: Read, at: int, size: int, count: int) -> tuple[list[_Load], tuple[int, int, int] | None, str]:
+    """Return the loaded segments, of .eh_frame_hdr the offset, address and size, and the interpreter's path."""
     if size < 56 or count > _MAX_HEADERS:
         raise CallFrameError("damaged (program headers)")
     data = read(size * count, at)
     loads: list[_Load] = []
-    header = None
+    header, interpreter = None, ""
     for place in range(0, len(data) - 55, size):
         kind, flags, offset, address, _, in_file, in_memory = struct.unpack_from("<IIQQQQQ", data, place)
         if kind == _LOAD:
             loads.append((offset, address, in_memory, flags, in_file))
         elif kind == _EH_FRAME_HEADER:
             header = offset, address, in_file
+        elif kind == _INTERPRETER and in_file <= _LONGEST_PATH:
+            interpreter = os.fsdecode(read(in_file, offset).partition(b"\0")[0])
     if not loads:
         raise CallFrameError("without loaded segments")
-    return loads, header
+    return loads, header, interpreter
 
 
 def _sections(read: Read, at: int, size: int, count: int, names: int) -> tuple[set[bytes], list[_Section]]:

@@ -46,6 +46,8 @@ class Module:
         self.problem = ""
         self.read: Callable[[int, int], bytes] | None = None
         """Takes a size and an offset, and returns so many bytes of the file; None: it is not open."""
+        self.size: int | None = None
+        """Of the file in bytes; None: it is not open."""
         self._opening: Callable[[], ElfFile] | None = None
         self._opened: ElfFile | None = None
         self._starts: array[int] | None = None

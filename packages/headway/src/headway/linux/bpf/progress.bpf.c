@@ -26,6 +26,7 @@
 #include "samples/code_samples.h"
 #include "samples/state_samples.h"
 #include "polling/submissions.h"
+#include "unwinding/recent_code.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -135,6 +136,8 @@ int handle_sys_exit(u64 *ctx)
 			}
 			record->current_check = 0;
 		}
+		if (OPTION(unwind) && UNLIKELY(p->state == KERNEL_CALL + CALL_MMAP))
+			note_mapped(bpf_get_current_task_btf(), record->pid, ctx[1]);
 		if (OPTION(why) && UNLIKELY(p->state == KERNEL_CALL + CALL_FUTEX) && (s64)ctx[1] > 0)
 			note_requeue(p->thread_record, now, ctx[1]);
 		if (UNLIKELY((s64)ctx[1] == RESTART_BLOCK))
@@ -501,7 +504,7 @@ INLINE void inherit_mappings(struct task_struct *parent, u32 child)
 	struct thread_record *from = number ? thread_record_at(number) : NULL;
 	struct thread_record *to = child ? thread_record_at(child) : NULL;
 	if (from && to)
-		inherit_code_space(from->pid, to->pid);
+		inherit_code(from->pid, to->pid);
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -566,6 +569,8 @@ int handle_sched_process_exec(u64 *ctx)
 		if ((control.command && control.command == tid) || (settings.name_length && is_selected(task, tid, pid))) {
 			control.command = 0;
 			open_running_thread(task, THREAD_EXECUTES);
+			if (OPTION(unwind))
+				begin_recent_code(task, pid);
 		}
 		return 0;
 	}
@@ -578,7 +583,7 @@ int handle_sched_process_exec(u64 *ctx)
 		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
 		record->user = USER; /* its memory is a new one */
 		if (OPTION(unwind))
-			bpf_map_delete_elem(&code_spaces, &pid);
+			begin_recent_code(task, pid);
 		record->block = 0;
 		bpf_task_storage_delete(&marks, task);
 		if (OPTION(tasks)) {

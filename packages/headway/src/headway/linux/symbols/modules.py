@@ -54,6 +54,7 @@ class HeldModule(Module):
             return
         self.use(lambda: self._of_held(path, root))
         self.read = lambda size, at: os.pread(self._fd, size, at)
+        self.size = os.fstat(self._fd).st_size
 
     def _of_held(self, path: str, root: str) -> ElfFile:
         """Open the held file, by its path as long as that leads to it, so that its debug file can be found."""

@@ -16,7 +16,6 @@ STACK_ENDS = {
     "backwards": "[no caller further up the stack: {}]",
     "32_bit": "[32-bit code is not unwound]",
     "made": "[no unwind information: code made at run time]",
-    "exits": "[not walked: the thread has given its memory back]",
     "no_room": "[no room for the unwind information of {}]",
 }
 """The frame that ends a stack, by the reason; ``{}`` is the module in which that was."""

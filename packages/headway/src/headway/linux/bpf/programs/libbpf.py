@@ -246,6 +246,10 @@ class Map:
         found = self._library.call("bpf_map_lookup_elem", self.fd, key, value) == 0
         return value.raw if found else None
 
+    def assign(self, key: bytes, value: bytes) -> None:
+        """Set an entry of a hash map."""
+        self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, key, value, 0)
+
     def add_array(self, place: int, value_size: int, entries: int) -> mmap.mmap:
         """Make an array, put it into this array of maps, and return its memory. Raises BpfError, OSError."""
         options = _MapOptions(sz=ctypes.sizeof(_MapOptions), map_flags=_MMAPABLE)

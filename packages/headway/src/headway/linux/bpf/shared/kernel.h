@@ -168,6 +168,7 @@ struct pt_regs {
 } CORE;
 enum {
 	CALL_EXECVE = 59,
+	CALL_MMAP = 9,
 	CALL_EXIT = 60,
 	CALL_FUTEX = 202,
 	CALL_SPLICE = 275,
@@ -212,6 +213,7 @@ struct pt_regs {
 } CORE;
 enum {
 	CALL_EXECVE = 221,
+	CALL_MMAP = 222,
 	CALL_EXIT = 93,
 	CALL_FUTEX = 98,
 	CALL_SPLICE = 76,
@@ -282,6 +284,7 @@ struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	long long i_size;
 	struct rw_semaphore i_rwsem;
 	struct address_space i_data;
 	struct hlist_head i_dentry;
@@ -464,6 +467,8 @@ struct callback_head;
 
 struct mm_struct {
 	struct rw_semaphore mmap_lock;
+	struct file *exe_file;
+	unsigned long saved_auxv[2]; /* more, in pairs (getauxval(3)) */
 } CORE;
 
 struct mm_struct___owned {

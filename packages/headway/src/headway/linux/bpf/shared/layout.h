@@ -721,7 +721,6 @@ enum stack_end {
 	END_32_BIT,
 	END_MADE, /* code that was made at run time */
 	END_NO_ROOM, /* there is no room for the rows of the module */
-	END_EXITS, /* the thread has given its memory back */
 };
 
 /* ---- how callers are found (unwinding/unwinding.h) ---- */
@@ -778,8 +777,38 @@ struct code_mapping {
 /* The code of a process: entries of code_mappings, ascending. */
 struct code_space {
 	__u32 first, count;
-	__u32 version; /* another for each that is known */
-	__u32 spare;
+	__u64 version; /* another for each that is known */
+};
+
+enum recent_size { N_SEGMENTS = 2, N_LATE = 48 };
+
+/* A file by which code is recognised when a process maps it. The vdso, which has no file, is all zero. */
+struct file_key {
+	__u64 inode, size;
+};
+
+/* Executable bytes of a file. */
+struct code_segment {
+	__u64 offset, size;
+	__u64 address; /* as linked */
+};
+
+/* A file whose rows are known. */
+struct code_file {
+	__u32 first, count; /* its rows */
+	__u32 kind; /* bits of enum code_kind */
+	__u32 n_segments;
+	__u64 base; /* the address as linked that its rows count from */
+	__u64 entry; /* as linked: where the program begins */
+	struct file_key interpreter; /* the file that the kernel maps with it; all zero: none that is known */
+	struct code_segment segments[N_SEGMENTS];
+};
+
+/* Code that a process has mapped, of which the reader may not know yet (recent_code.h). */
+struct recent_code {
+	__u64 version;
+	__u32 n, spare;
+	struct code_mapping mappings[N_LATE];
 };
 
 struct stack_key {

@@ -9,7 +9,10 @@ grace period, when no walk can be in it.
 from __future__ import annotations
 
 import mmap
+import os
+import struct
 from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Mapping_
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -31,6 +34,8 @@ SPACES = 1 << 13
 """Processes that there is room for."""
 MAPPINGS = 1 << 16
 """Their mappings with code, 32 bytes each."""
+FILES = 1 << 13
+"""Files that are recognised when a process maps them."""
 RULES = 1 << 15
 """Different rules, 32 bytes each."""
 MOST_ROWS = 192 * FRAME_CHUNK
@@ -40,6 +45,8 @@ FOUND = 1 << 12
 _CODE_MAPPING = np.dtype(
     [(name, "<u8") for name in ("start", "end")] + [(name, "<u4") for name in ("delta", "first", "count", "kind")]
 )
+_SEGMENTS = 2
+"""Executable segments of a file that are recognised (N_SEGMENTS)."""
 _ADDRESS = (1 << 56) - 1
 _MEMBARRIER, _GLOBAL = 324, 1
 """membarrier(2) of x86-64, MEMBARRIER_CMD_GLOBAL: it returns after a grace period of RCU."""
@@ -49,6 +56,8 @@ def sizes(cpus: int) -> dict[str, int]:
     """Entries of the maps, for so many processors."""
     return {
         "code_spaces": SPACES,
+        "recent_code": SPACES,
+        "code_files": FILES,
         "code_mappings": MAPPINGS,
         "frame_rules": RULES,
         "frame_rows": MOST_ROWS // FRAME_CHUNK,
@@ -124,6 +133,8 @@ class CodeTables:
         """Has the tables of files; another may have been prepared."""
         self._most = most_rows
         self._spaces, self._rows = programs.map("code_spaces"), programs.map("frame_rows")
+        self._recent, self._files_map = programs.map("recent_code"), programs.map("code_files")
+        self._recognised: set[tuple[int, int]] = set()
         self._memory = programs.map("code_mappings").map_memory(), programs.map("frame_rules").map_memory()
         self._mappings: NDArray[np.void] = np.frombuffer(self._memory[0], _CODE_MAPPING)
         self._rules: NDArray[np.void] = np.frombuffer(self._memory[1], RULE)
@@ -153,6 +164,7 @@ class CodeTables:
         ``made_is_framed``: the code that it makes at run time keeps frame pointers.
         """
         entries = []
+        known: dict[Module, tuple[int, int]] = {}
         for mapping, module in code:
             if module is None:
                 kind = CODE_KINDS["CODE_MADE"]
@@ -163,16 +175,52 @@ class CodeTables:
             rows = self._modules.get(module)
             if rows is None:
                 rows = self._modules[module] = self._add(module)
+            key = _key_of(mapping, module)
+            if key is not None:
+                known[module] = key
             delta = rows.frames.delta(mapping.offset) if rows.frames is not None else None
             if delta is None or not 0 <= delta < 1 << 32:
                 entries.append((mapping.start, mapping.end, 0, 0, 0, rows.kind))
             else:
                 entries.append((mapping.start, mapping.end, delta, rows.first, rows.count, rows.kind))
         self._publish(pid, entries)
+        self._recognise(known)
+
+    def _recognise(self, known: Mapping_[Module, tuple[int, int]]) -> None:
+        """Have the programs recognise the files of a process when another one maps them."""
+        for module, key in known.items():
+            frames = self._modules[module].frames
+            if key in self._recognised or frames is None:
+                continue
+            wanted = os.path.basename(frames.interpreter)
+            interpreter = next((at for other, at in known.items() if wanted and other.name == wanted), (0, 0))
+            if wanted and not interpreter[0]:
+                continue  # it is not known under this name
+            self._recognised.add(key)
+            rows = self._modules[module]
+            segments = b"".join(
+                pack("code_segment", {"offset": offset, "size": size, "address": address})
+                for offset, address, size in frames.segments[:_SEGMENTS]
+            )
+            value = pack(
+                "code_file",
+                {
+                    "first": rows.first,
+                    "count": rows.count,
+                    "kind": rows.kind,
+                    "n_segments": len(frames.segments),
+                    "base": frames.base,
+                    "entry": frames.entry,
+                    "interpreter": struct.pack("<QQ", *interpreter),
+                    "segments": segments,
+                },
+            )
+            self._files_map.assign(struct.pack("<QQ", *key), value)
 
     def forget(self, pid: int) -> None:
         """Have nothing known of a process that has ended, or executes another program."""
         self._spaces.remove(pid.to_bytes(4, "little"))
+        self._recent.remove(pid.to_bytes(4, "little"))
         if pid in self._blocks:
             self._left.append(self._blocks.pop(pid))
 
@@ -184,7 +232,7 @@ class CodeTables:
             return
         self._mappings[first : first + len(entries)] = np.array(sorted(entries), _CODE_MAPPING)
         self._version += 1
-        space = {"first": first, "count": len(entries), "version": self._version & 0xFFFFFFFF}
+        space = {"first": first, "count": len(entries), "version": self._version}
         try:
             self._spaces.set(pid, pack("code_space", space))
         except BpfError:
@@ -216,7 +264,7 @@ class CodeTables:
         frames = self.files.of(module)
         if frames is not None and frames.is_go:
             kind = CODE_KINDS["CODE_FRAME_POINTERS"] | CODE_KINDS["CODE_TRUSTED"]
-        elif (frames is None or not len(frames.rows)) and module.keeps_frame_pointers:
+        elif (frames is None or not frames.tells) and module.keeps_frame_pointers:
             kind = CODE_KINDS["CODE_FRAME_POINTERS"]
         else:
             kind = 0
@@ -273,6 +321,15 @@ class CodeTables:
             with suppress(BufferError):
                 memory.close()
         self._memory, self._chunks = (), []
+
+
+def _key_of(mapping: Mapping, module: Module) -> tuple[int, int] | None:
+    """Return inode and size of a mapped file, by which the programs recognise it; None: it is not recognised."""
+    if mapping.path == "[vdso]":
+        return 0, 0
+    if not mapping.inode or module.size is None:
+        return None
+    return mapping.inode, module.size
 
 
 def _without_rows(frames: CallFrames | None) -> CallFrames | None:

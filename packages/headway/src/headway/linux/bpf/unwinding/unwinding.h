@@ -43,6 +43,14 @@ struct {
 } code_spaces SEC(".maps");
 
 struct {
+	UINT(type, MAP_HASH);
+	UINT(map_flags, F_NO_PREALLOC);
+	UINT(max_entries, 1);
+	TYPE(key, u32); /* likewise */
+	TYPE(value, struct recent_code);
+} recent_code SEC(".maps");
+
+struct {
 	UINT(type, MAP_ARRAY);
 	UINT(map_flags, F_MMAPABLE);
 	UINT(max_entries, 1);
@@ -82,8 +90,9 @@ struct walk {
 	u64 pc, sp;
 	u32 known; /* the registers whose values are known, a bit each */
 	u32 exact; /* 1: `pc` is the next instruction; 0: it is a return address */
-	u32 first, count, version; /* of the process's mappings */
-	u32 spare;
+	u32 first, count; /* of the process's mappings */
+	u64 version;
+	u32 pid, spare;
 };
 
 struct {
@@ -102,8 +111,8 @@ struct {
 
 /* What was found before. */
 struct known_address {
-	u64 address;
-	u32 version, found;
+	u64 address, version;
+	u32 found, spare;
 };
 
 struct {
@@ -163,11 +172,35 @@ INLINE u32 rule_at(u32 first, u32 count, u32 address)
 	return rule;
 }
 
-INLINE u32 search_address(struct walk *w, u64 address)
+/* The same among those of which the reader may not know yet. */
+INLINE struct code_mapping *recent_mapping_of(struct walk *w, u64 address)
+{
+	u32 pid = w->pid;
+	struct recent_code *recent = bpf_map_lookup_elem(&recent_code, &pid);
+	if (!recent)
+		return NULL;
+	for (u32 i = 0; i < N_LATE; i++) {
+		struct code_mapping *mapping = &recent->mappings[i];
+		if (i >= recent->n)
+			return NULL;
+		if (address >= mapping->start && address < mapping->end)
+			return mapping;
+	}
+	return NULL;
+}
+
+/* Finds what find_rule does. `keep`: whether it holds as long as the version of the mappings does. */
+INLINE u32 search_address(struct walk *w, u64 address, bool *keep)
 {
 	struct code_mapping *mapping = mapping_of(w, address);
-	if (!mapping)
+	if (!mapping) {
+		mapping = recent_mapping_of(w, address);
+		*keep = !w->count;
+	}
+	if (!mapping) {
+		*keep = false;
 		return FOUND_END + END_NO_CODE;
+	}
 	u32 kind = mapping->kind;
 	if (mapping->count) {
 		u32 rule = rule_at(mapping->first, mapping->count, address - mapping->start + mapping->delta);
@@ -192,8 +225,9 @@ GLOBAL int find_rule(u32 slot)
 	struct known_address *known = bpf_map_lookup_elem(&known_addresses, &place);
 	if (known && known->address == address && known->version == w->version)
 		return known->found;
-	u32 found = search_address(w, address);
-	if (known) {
+	bool keep = true;
+	u32 found = search_address(w, address, &keep);
+	if (known && keep) {
 		known->address = address;
 		known->version = w->version;
 		known->found = found;
@@ -203,9 +237,9 @@ GLOBAL int find_rule(u32 slot)
 
 #if defined(__TARGET_ARCH_x86)
 
-enum register_word { WORD_BP = 4, WORD_IP = 16, WORD_CS = 17, WORD_SP = 19, N_REGISTERS_SAVED = 21 };
+enum register_word { WORD_BP = 4, WORD_CALL = 15, WORD_IP = 16, WORD_CS = 17, WORD_SP = 19, N_REGISTERS_SAVED = 21 };
 enum { ALL_REGISTERS = (1 << 15) - 1 | 1 << WORD_SP, FOLLOWED_REGISTERS = (1 << N_SAVED) - 1 };
-enum { CODE_32_BIT = 0x23 }; /* __USER32_CS */
+enum { CODE_32_BIT = 0x23, CALL_EXECVEAT = 322 }; /* __USER32_CS */
 
 /* mov $15, %rax; syscall: rt_sigreturn, in every C library, to which signal handlers return. */
 enum { SIGRETURN_SIZE = 9 };
@@ -442,6 +476,32 @@ GLOBAL int step_to_caller(u32 slot)
 	return why ? end_stack(stack, pc, why) : 0;
 }
 
+/* Whether the thread executes another program, and has the memory of that already, but not its registers. */
+INLINE bool has_left_its_stack(struct walk *w)
+{
+	u64 call = w->registers[WORD_CALL], word = 0;
+	return (call == CALL_EXECVE || call == CALL_EXECVEAT) && bpf_probe_read_user(&word, sizeof(word), (void *)w->sp);
+}
+
+/* Finds what a process has mapped. Returns 0, or why a walk ends. */
+INLINE u32 find_mappings(struct walk *w, u32 pid)
+{
+	struct code_space *space = bpf_map_lookup_elem(&code_spaces, &pid);
+	if (space) {
+		w->first = space->first;
+		w->count = space->count;
+		w->version = space->version;
+		return 0;
+	}
+	struct recent_code *recent = bpf_map_lookup_elem(&recent_code, &pid);
+	if (!recent)
+		return END_NO_MAPPINGS;
+	w->first = 0;
+	w->count = 0;
+	w->version = recent->version;
+	return 0;
+}
+
 /* Begins a walk of the running thread's user stack. Returns false if it has none. */
 INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 {
@@ -452,7 +512,7 @@ INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 		return false;
 	w->pc = w->registers[WORD_IP];
 	w->sp = w->registers[WORD_SP];
-	if (!w->pc)
+	if (!w->pc || !task->mm || has_left_its_stack(w))
 		return false;
 	__builtin_memset(w->at, 0, sizeof(w->at));
 	w->window_at = 0;
@@ -464,15 +524,12 @@ INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 		end_stack(stack, w->pc, END_32_BIT);
 		return true;
 	}
-	struct code_space *space = bpf_map_lookup_elem(&code_spaces, &pid);
-	if (!space || !task->mm) {
+	w->pid = pid;
+	u32 why = find_mappings(w, pid);
+	if (why) {
 		stack->depth = 1;
-		end_stack(stack, w->pc, task->mm ? END_NO_MAPPINGS : END_EXITS);
-		return true;
+		end_stack(stack, w->pc, why);
 	}
-	w->first = space->first;
-	w->count = space->count;
-	w->version = space->version;
 	return true;
 }
 
@@ -504,15 +561,5 @@ INLINE struct stack *walk_user_stack(u32 slot, u32 pid)
 }
 
 #endif
-
-/* A process was forked: its child has the same mappings, until the reader knows more. */
-INLINE void inherit_code_space(u32 parent, u32 child)
-{
-	struct code_space *space = parent == child ? NULL : bpf_map_lookup_elem(&code_spaces, &parent);
-	if (space) {
-		struct code_space copy = *space;
-		bpf_map_update_elem(&code_spaces, &child, &copy, 0);
-	}
-}
 
 #endif

@@ -31,6 +31,7 @@ NOT_IN_A_SHAPE = {
     "exit_bytes": "a size",
     "max_ended": "the reader adds them up, not the programs",
     "max_threads": "a size",
+    "prepared": "what the caller does just before measuring begins",
     "meanwhile": "what the caller does while the programs are loaded",
     "cgroups": "the reader tells them",
     "ring_words": "a size",

@@ -89,6 +89,21 @@ enum {
 	LONGEST_RUN = 1 << 30 /* ns: no thread runs longer without a tick, but where ticks are off */
 };
 
+INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
+{
+	return ids_in_namespace(task, settings.namespace_inum, &control.namespace_level, tid, pid);
+}
+
+INLINE bool name_matches(const char *comm)
+{
+	return is_name(comm, (const volatile char *)settings.name, settings.name_length, settings.name_prefix);
+}
+
+INLINE bool in_cgroup(struct task_struct *task)
+{
+	return is_in_cgroup(task, settings.cgroup, settings.cgroup_level & 0xff);
+}
+
 INLINE bool is_chosen(struct task_struct *task, u32 tid, u32 pid)
 {
 	if (settings.everything)

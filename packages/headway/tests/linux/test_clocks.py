@@ -27,11 +27,12 @@ from headway.linux.levels import COUNTED_AT_CLOCKS, Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.clocks import ClockSource
+from headway.linux.sources.clocks.measurement import ClockMeasurement
 from headway.linux.sources.clocks.rows import _EVENTS, row_of, row_since_told
 from headway.linux.sources.proc.waits import reason_of_call
 from headway.linux.structures import Structures
 from headway.linux.syscalls.table import numbers
-from headway.model import Quality, processor_time
+from headway.model import Cell, Quality, Thread, Window, processor_time
 
 from .measuring import check, go, measure, measure_intervals, only, python, until_asleep
 
@@ -202,6 +203,16 @@ def test_processor_time_of_an_ended_thread_is_the_kernels_unless_more_was_told(t
     run, states, _ = thread.figures(accounts.names)
     assert run == (40 if told else 30)
     assert run + sum(states.values()) == 100
+
+
+def test_what_is_known_late_of_an_exit_is_told_in_an_interval_that_has_room_for_it() -> None:
+    measurement = object.__new__(ClockMeasurement)
+    measurement._late = []
+    exiting = Thread(1, 1, "name", 5, 80, 95, 95, 15, {"running": Cell(15, None)})
+    assert measurement._within(Window(100, 110), [exiting]) == []
+    (told,) = measurement._within(Window(110, 200), [])
+    assert (told.start, told.until, told.end, told.span) == (110, 125, 125, 15)
+    assert measurement._within(Window(200, 300), []) == []
 
 
 def test_a_thread_that_vanishes_is_counted() -> None:

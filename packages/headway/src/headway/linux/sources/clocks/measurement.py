@@ -73,6 +73,9 @@ class ClockMeasurement(LookingMeasurement):
             self._ended = EndedRows()
             self._new: list[ClockThread] = []
             """Those that have ended since the last interval."""
+            self._late: list[Thread] = []
+            """The last parts of exits that are told in the next interval."""
+            self._unfinished = 0
             self._resources = stack.pop_all()
 
     def begin(self, since: int = 0) -> None:
@@ -134,8 +137,13 @@ class ClockMeasurement(LookingMeasurement):
     # ---- ledgers ----
 
     def stop(self) -> int:
-        """Look once more, and return the moment. From then on nothing is measured."""
-        return self._look()
+        """Look once more, and return the moment. From then on nothing is measured.
+
+        The last part of exits that are under way then is not known any more.
+        """
+        at = self._look()
+        self._unfinished = sum(thread.gone for thread in self.accounts.threads.values())
+        return at
 
     def late(self, born_until: int, until: int) -> list[Thread]:
         """Return the threads that no look has seen, because they came and went since `stop` (`ClockAccounts`)."""
@@ -159,6 +167,7 @@ class ClockMeasurement(LookingMeasurement):
 
     def _since_last(self, now: int) -> Ledger:
         names, tick, told = self.accounts.names, self._tick, self._told
+        window = Window(told.at, now)
         threads = [
             row_since_told(thread, names, tick, self._options.events)
             for thread in (*self._new, *self.accounts.threads.values())
@@ -166,11 +175,30 @@ class ClockMeasurement(LookingMeasurement):
         losses, overhead = self._losses(), self._overhead()
         self._new, self._told = [], _Told(now, losses, overhead)
         return self._ledgers.make(
-            Window(told.at, now),
-            [_not_before(thread, told.at) for thread in threads if thread.span or thread.end is None],
+            window,
+            self._within(window, [thread for thread in threads if thread.span or thread.end is None]),
             {name: n - told.losses.get(name, 0) for name, n in losses.items()},
             overhead - told.overhead,
         )
+
+    def _within(self, window: Window, threads: Iterable[Thread]) -> list[Thread]:
+        """Return what threads did, in the window. What does not fit there is kept for the next one.
+
+        What the last part of an exit took is known a grace period of RCU later. If an interval ended meanwhile, that is
+        told in the next one.
+        """
+        late, self._late = self._late, []
+        rows = []
+        for thread in (*late, *threads):
+            behind = max(window.start - thread.start, 0)
+            until = thread.until + behind
+            if until > window.end:
+                self._late.append(thread)
+            elif behind:
+                rows.append(replace(thread, start=thread.start + behind, until=until, end=until))
+            else:
+                rows.append(thread)
+        return rows
 
     def note(self, name: str, words: Callable[[], str]) -> None:
         """Have every ledger say something (`ClockLedgers.note`)."""
@@ -184,6 +212,8 @@ class ClockMeasurement(LookingMeasurement):
 
     def _losses(self) -> dict[str, int]:
         losses = {name: n for name, n in self._programs.losses().items() if n}
+        if self._unfinished:
+            losses["unseen_ends"] = losses.get("unseen_ends", 0) + self._unfinished
         if self._ended.added_up:
             losses["ended_threads_added_up"] = self._ended.added_up
         return losses
@@ -196,19 +226,6 @@ class ClockMeasurement(LookingMeasurement):
 def _chosen(selection: Selection) -> tuple[int, ...]:
     """Return the processes that are measured as a whole when measuring begins."""
     return (*selection.pids, *(descendants(selection.pids) if selection.descendants else ()))
-
-
-def _not_before(thread: Thread, start: int) -> Thread:
-    """Return what a thread did, no earlier than this moment.
-
-    What the last part of an exit took is known a grace period of RCU later. If an interval ended meanwhile, that is
-    told in the next one.
-    """
-    late = start - thread.start
-    if late <= 0:
-        return thread
-    until = thread.until + late
-    return replace(thread, start=start, until=until, end=until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,6 +258,8 @@ def test_a_wait_is_for_what_a_look_finds(values: Mapping[str, int], state: str) 
         (("-e", "cs", "-e", "cycles"), "--event"),
         (("--why", "kernel"), "--why kernel"),
         (("--spin",), "--spin"),
+        (("-C", "0"), "-C needs"),
+        (("--publish",), "--publish needs"),
         (("--budget", "1%"), "--budget"),
     ],
 )

@@ -307,6 +307,8 @@ class TargetOptions:
             level = Level.SWITCHES
         if self.source == "proc" and (self.level not in (None, Level.CLOCKS.value) or self.budget):
             raise click.UsageError("--level and --budget are for the source bpf: /proc has the level clocks alone")
+        if level is Level.CLOCKS:
+            self._check_clocks()
         if self.source == "proc" and self.publish:
             raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
         if "" in self.task_attributes:
@@ -367,6 +369,17 @@ class TargetOptions:
         yield "--spin", self.spin
         yield "--why kernel", "kernel" in self.why
         yield "--why poll", "poll" in self.why
+
+    def _check_clocks(self) -> None:
+        """Raise UsageError for options about which the kernel's clocks say nothing."""
+        if self.cpus is not None:
+            raise click.UsageError(
+                "clocks do not tell on which processor a thread was: -C needs --level switches or more"
+            )
+        if self.publish:
+            raise click.UsageError(
+                "clocks cannot tell threads their progress: --publish needs --level switches or more"
+            )
 
     def _check_spin(self) -> None:
         """Raise UsageError if options contradict --spin, MissingExtraError if what it needs is not installed."""

@@ -133,7 +133,7 @@ class CodeTables:
         """Has the tables of files; another may have been prepared."""
         self._most = most_rows
         self._spaces, self._rows = programs.map("code_spaces"), programs.map("frame_rows")
-        self._recent, self._files_map = programs.map("recent_code"), programs.map("code_files")
+        self._files_map = programs.map("code_files")
         self._recognised: set[tuple[int, int]] = set()
         self._memory = programs.map("code_mappings").map_memory(), programs.map("frame_rules").map_memory()
         self._mappings: NDArray[np.void] = np.frombuffer(self._memory[0], _CODE_MAPPING)
@@ -218,9 +218,11 @@ class CodeTables:
             self._files_map.assign(struct.pack("<QQ", *key), value)
 
     def forget(self, pid: int) -> None:
-        """Have nothing known of a process that has ended, or executes another program."""
+        """Forget what a process had mapped that has ended, or executes another program.
+
+        What it has mapped since then, the programs have noted themselves (recent_code.h).
+        """
         self._spaces.remove(pid.to_bytes(4, "little"))
-        self._recent.remove(pid.to_bytes(4, "little"))
         if pid in self._blocks:
             self._left.append(self._blocks.pop(pid))
 

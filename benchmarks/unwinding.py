@@ -13,13 +13,14 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from headway.linux.bpf.samples.stacks import Away
@@ -74,6 +75,13 @@ _C = "#include <stdio.h>\n" + "\n".join(
 )
 
 
+def ask(port: int = 18099) -> None:
+    """Ask the web server for a page, so that it has something to do; nothing happens where there is none."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        connection.recv(4096)
+
+
 def measure(selection: Selection, seconds: float) -> tuple[Profile, list[Away]]:
     """A profile, and what it saw of threads that left their processor."""
     source = ProfileSource(selection, prefer="bpf")
@@ -82,7 +90,8 @@ def measure(selection: Selection, seconds: float) -> tuple[Profile, list[Away]]:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             pause = source.service()
-            select.select(list(source.poll_fds()), (), (), min(left, pause if pause is not None else left))
+            select.select(list(source.poll_fds()), (), (), min(left, pause if pause is not None else left, 0.05))
+            ask()
         source.end()
         assert source._finished is not None
         away = list(source._finished.away)
@@ -180,7 +189,7 @@ def servers(folder: Path) -> dict[str, list[str]]:
     """Programs that mostly wait, by name: those that are installed."""
     (folder / "idle.py").write_text(_IDLE)
     (folder / "nginx.conf").write_text(
-        f"daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
+        f"daemon off; master_process off; user root; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
         "events { worker_connections 64; } http { access_log off; server { listen 127.0.0.1:18099; } }\n"
     )
     every = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Mapping_
@@ -47,6 +48,8 @@ _CODE_MAPPING = np.dtype(
 )
 _SEGMENTS = 2
 """Executable segments of a file that are recognised (N_SEGMENTS)."""
+_V8 = re.compile(r"node(js)?|libnode\.so.*")
+"""Files that contain code of V8's compiler, which has no call frame information but keeps frame pointers."""
 _ADDRESS = (1 << 56) - 1
 _MEMBARRIER, _GLOBAL = 324, 1
 """membarrier(2) of x86-64, MEMBARRIER_CMD_GLOBAL: it returns after a grace period of RCU."""
@@ -264,7 +267,7 @@ class CodeTables:
     def _add(self, module: Module) -> _Rows:
         """Take over the rows of a file. One that has none is walked by frame pointers if it keeps them."""
         frames = self.files.of(module)
-        if frames is not None and frames.is_go:
+        if (frames is not None and frames.is_go) or _V8.fullmatch(module.name):
             kind = CODE_KINDS["CODE_FRAME_POINTERS"] | CODE_KINDS["CODE_TRUSTED"]
         elif (frames is None or not frames.tells) and module.keeps_frame_pointers:
             kind = CODE_KINDS["CODE_FRAME_POINTERS"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,7 @@ def compare(path: str, *, of: int = 1) -> int:
             continue
         if any(instruction.opcode == ARGUMENTS for instruction in entry.instructions):
             continue  # pyelftools does not decode it
+        assert entry.cie is not None
         table, signal = entry.get_decoded().table, b"S" in entry.cie.header["augmentation"]
         for i, line in enumerate(table):
             last = min(table[i + 1]["pc"], limit) if i + 1 < len(table) else limit
@@ -330,11 +332,16 @@ def test_any_bytes_are_compiled(data: bytes, at: int) -> None:
 # ---- files, and the cache ----
 
 
+def part_of(data: bytes, size: int, at: int) -> bytes:
+    """So many bytes of a file, from here on."""
+    return data[at : at + size]
+
+
 def test_what_is_no_elf_file_says_so() -> None:
     """In a few words."""
     for data in (b"", b"#!/bin/sh\n", b"\x7fELF" + bytes(10), b"\x7fELF\x01\x01" + bytes(60)):
         with pytest.raises(CallFrameError):
-            read_call_frames(lambda size, at, data=data: data[at : at + size])
+            read_call_frames(partial(part_of, data))
 
 
 @x86_64
@@ -363,7 +370,7 @@ def test_the_place_where_a_program_begins_has_no_caller(tmp_path: Path) -> None:
     frames = frames_of(target)
     starts, entry = frames.rows["address"].tolist(), frames.entry - frames.base
 
-    def at(address: int) -> np.void:
+    def at(address: int) -> Any:
         return frames.rules[frames.rows["rule"][bisect_right(starts, address) - 1]]
 
     assert at(entry)["return_at"] == at(entry + 127)["return_at"] == OUTERMOST

@@ -79,7 +79,7 @@ def library(build: Build) -> Path:
     """A library that is loaded later."""
     program = build("unwound", WITHOUT)
     target = program.with_name("libloaded_later.so")
-    words = ["gcc", "-O2", "-shared", "-fPIC", *WITHOUT, "-o", target, PROGRAMS / "loaded_later.c"]
+    words: list[str | Path] = ["gcc", "-O2", "-shared", "-fPIC", *WITHOUT, "-o", target, PROGRAMS / "loaded_later.c"]
     subprocess.run(words, check=True)
     return target
 

@@ -371,7 +371,7 @@ class Kept:
             total -= length
 
 
-def _checksum(*parts: bytes) -> bytes:
+def _checksum(*parts: bytes | memoryview) -> bytes:
     known = hashlib.blake2b(digest_size=16)
     for part in parts:
         known.update(part)

@@ -138,7 +138,10 @@ class CodeTables:
         self._spaces, self._rows = programs.map("code_spaces"), programs.map("frame_rows")
         self._files_map = programs.map("code_files")
         self._recognised: set[tuple[int, int]] = set()
-        self._memory = programs.map("code_mappings").map_memory(), programs.map("frame_rules").map_memory()
+        self._memory: tuple[mmap.mmap, ...] = (
+            programs.map("code_mappings").map_memory(),
+            programs.map("frame_rules").map_memory(),
+        )
         self._mappings: NDArray[np.void] = np.frombuffer(self._memory[0], _CODE_MAPPING)
         self._rules: NDArray[np.void] = np.frombuffer(self._memory[1], RULE)
         self._chunks: list[mmap.mmap] = []
@@ -229,7 +232,7 @@ class CodeTables:
         if pid in self._blocks:
             self._left.append(self._blocks.pop(pid))
 
-    def _publish(self, pid: int, entries: list[tuple[int, ...]]) -> None:
+    def _publish(self, pid: int, entries: Sequence[tuple[int, ...]]) -> None:
         first = self._room(len(entries))
         if first is None:
             self.forget(pid)

@@ -73,6 +73,7 @@ class SampleLog:
         """Give the samples at these places of the order the numbers of their stacks, in the spaces as they are now."""
         for i in order[start:end].tolist():
             chain = samples.frames[samples.first[i] : samples.first[i + 1]].tolist()
+            user: Sequence[int]
             kernel, user = _divided(chain)
             walked = None
             if self._user:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from headway.errors import HeadwayError
 from headway.files import open_file, read_file
+from headway_trace.threads.container import FileDamage, TraceFile
 from headway.values import shown
-from headway_trace.threads.container import TraceFile
 
 from .parameters import EtraceParameters
 
@@ -41,7 +41,9 @@ class EtraceFile:
     """Of the program, as `headway_trace.threads.container.digest_of` makes it; empty if the trace has none."""
     images: tuple[str, ...] = ()
     """The programs that the description names."""
-    complete: bool = True
+    remarks: tuple[str, ...] = ()
+    """What is to be said of the file before any answer, in one line each."""
+    damage: FileDamage = field(default_factory=FileDamage)
 
     @classmethod
     def of_machine(cls, recording: TraceFile) -> EtraceFile:
@@ -49,7 +51,7 @@ class EtraceFile:
         shape = recording.shape
         streams = tuple(partial(recording.pieces, core) for core in range(shape.cores) if recording.sizes[core])
         parameters = EtraceParameters.of(recording.etrace or {})
-        return cls(parameters, streams, shape.name, shape.program, (), recording.complete)
+        return cls(parameters, streams, shape.name, shape.program, (), recording.remarks, recording.damage)
 
     @classmethod
     def described(cls, path: str) -> EtraceFile:

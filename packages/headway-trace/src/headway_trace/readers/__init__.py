@@ -15,7 +15,7 @@ from headway.files import open_file
 from .. import containers
 from ..etrace.files import DESCRIPTION
 from ..reader import Option, TraceKind, TraceReader
-from ..threads.container import MAGIC, has_etrace
+from ..threads.container import has_etrace, is_trace
 
 if TYPE_CHECKING:
     from headway.model.executed import ExecutedBeside
@@ -61,8 +61,8 @@ class _Machine:
         if not os.path.isfile(path):
             return False
         with open_file(path, "a trace") as stream:
-            found = stream.read(len(MAGIC))
-        if found == MAGIC:
+            found = stream.read(1 << 16)
+        if is_trace(found):
             return True
         kinds = "a trace of the machine (.hwt), perf.data, Intel PT, E-Trace (.toml)"
         what = f"is neither {kinds} nor a snapshot folder" if found else "is empty"

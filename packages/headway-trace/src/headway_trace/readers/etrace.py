@@ -36,7 +36,7 @@ def open_trace(path: str, images: Sequence[str]) -> EtraceReader:
     described = path.endswith(DESCRIPTION)
     file = EtraceFile.described(path) if described else EtraceFile.of_machine(TraceFile(path))
     trace = EtraceTrace(file.name, file.parameters, file.streams, _program(file, images), file.digest)
-    return EtraceReader(path, trace, complete=file.complete)
+    return EtraceReader(path, trace, file)
 
 
 def _program(file: EtraceFile, images: Sequence[str]) -> TracedProgram | None:
@@ -63,9 +63,9 @@ def _program(file: EtraceFile, images: Sequence[str]) -> TracedProgram | None:
 class EtraceReader:
     """A trace of E-Trace. Only some packets have a time."""
 
-    def __init__(self, path: str, trace: EtraceTrace, *, complete: bool) -> None:
-        self._path, self._trace = path, trace
-        self.remarks = () if complete else (f"{path!a} was cut off: what is missing at its end is a gap",)
+    def __init__(self, path: str, trace: EtraceTrace, file: EtraceFile) -> None:
+        self._path, self._trace, self._damage = path, trace, file.damage
+        self.remarks = file.remarks
 
     @property
     def _text(self) -> Callable[[int], str]:
@@ -92,7 +92,8 @@ class EtraceReader:
         trace = self._trace
         trace.check_sources(streams)
         found = trace.statistics(streams)
-        rows: list[Sequence[Any]] = [("all", "size", "bytes", found.size)]
+        rows: list[Sequence[Any]] = [("all", *row) for row in self._damage.rows()]
+        rows.append(("all", "size", "bytes", found.size))
         rows += [("all", f"packet.{kind}", "packets", count) for kind, count in found.packets.items()]
         total = 0
         for source, states in found.rows.items():

@@ -46,8 +46,7 @@ class MachineReader:
 
     def __init__(self, path: str, trace: Trace) -> None:
         self._path, self._trace = path, trace
-        whole = trace.recording.complete
-        self.remarks = () if whole else (f"{path!a} was cut off: what is missing at its end is a gap",)
+        self.remarks = trace.recording.remarks
 
     def _chosen(self, ids: Sequence[int]) -> list[int]:
         trace = self._trace
@@ -75,7 +74,8 @@ class MachineReader:
 
     def statistics(self, streams: Sequence[int]) -> Answer:
         """Return packets by kind, and with a program instructions, bits per instruction, and gaps by reason."""
-        return Answer(("stream", "what", "unit", "value"), self._statistics(self._chosen(streams)))
+        file = (("all", *row) for row in self._trace.recording.damage.rows())
+        return Answer(("stream", "what", "unit", "value"), chain(file, self._statistics(self._chosen(streams))))
 
     def _statistics(self, cores: Sequence[int]) -> Iterator[Sequence[Any]]:
         trace = self._trace

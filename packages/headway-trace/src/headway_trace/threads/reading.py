@@ -18,7 +18,7 @@ from headway_trace.selection import Wanted
 from ._flow import ThreadDecoder, ThreadRows, count_packets
 from .clock import Clock
 from .container import NOT_COUNTED, WAYPOINTS, TraceFile, digest_of
-from .segments import Segment, Segments
+from .segments import Order, Segment, Segments
 
 __all__ = [
     "PACKETS",
@@ -177,6 +177,8 @@ class _Kept:
     offset: int
     times: tuple[int | None, ...]
     state: tuple[bytes, int]
+    order: Order | None = None
+    """That of the last segment before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +233,21 @@ class Trace:
         if self.program is None:
             raise HeadwayError(f"no program is known for this trace: give {self.shape.name!a}, which ran, with --image")
 
-    def segments(self, core: int, start: int = 0) -> Iterator[Segment]:
-        """Yield the segments of a core's stream, from its byte ``start`` on, at which a segment must begin."""
+    def segments(self, core: int, start: int = 0, after: Order | None = None) -> Iterator[Segment]:
+        """Yield the segments of a core's stream, from its byte ``start`` on, at which a segment must begin.
+
+        ``after``: the `Order` of the last segment before. A segment that is there again is given as damage.
+        """
+        for segment in self._segments(core, start):
+            order = Order.of(segment)
+            if order is not None:
+                if after is not None and not after.before(order):
+                    yield Segment(segment.data, segment.offset, segment.end, -1, False)
+                    continue
+                after = order
+            yield segment
+
+    def _segments(self, core: int, start: int) -> Iterator[Segment]:
         found = Segments(start)
         for piece in self.recording.pieces(core, start):
             yield from found.feed(piece)
@@ -255,7 +270,7 @@ class Trace:
         if not mask:
             return
         first = end = None
-        start = 0
+        start, order = 0, None
         if wanted.timed:
             self.check_times()
             clock = self.clock(core)
@@ -264,8 +279,8 @@ class Trace:
             if first is not None:
                 kept = self._kept_before(core, first)
                 decoder.load(kept.state)
-                start = kept.offset
-        for rows, _, _ in self._decoded(core, decoder, start):
+                start, order = kept.offset, kept.order
+        for rows, _, _ in self._decoded(core, decoder, start, order):
             yield rows.chosen(mask, first, end, self.shape.threads if self.shape.strict else 1)
 
     def _kept_before(self, core: int, cycle: int) -> _Kept:
@@ -402,16 +417,17 @@ class Trace:
         if core not in self._index:
             decoder = self._decoder(False)
             kept = [_Kept(0, tuple(decoder.times()), decoder.save())]
-            end, whole, number = 0, True, -1
+            end, whole, number, order = 0, True, -1, None
             markers: set[tuple[int, int]] = set()
             for _, _, segment in self._decoded(core, decoder):
                 markers.update(decoder.markers()[: max(_MAX_MARKERS - len(markers), 0)])
                 if segment is not None:
+                    order = Order.of(segment) or order
                     if number >= 0:  # what precedes the first A-sync in a trace buffer does not count as missing
                         whole = whole and segment.whole and segment.number == number
                     number = segment.number + 1 & 0xFFFF if segment.whole else max(number, 0)
                     if segment.end - kept[-1].offset >= _EVERY:
-                        kept.append(_Kept(segment.end, tuple(decoder.times()), decoder.save()))
+                        kept.append(_Kept(segment.end, tuple(decoder.times()), decoder.save(), order))
                 end = max([end, *(time for time in decoder.times() if time is not None)])
             clock = Clock(decoder.changes_of_clock(), end, self.shape.window)
             self._index[core] = _Index(kept, clock, whole, frozenset(markers))
@@ -441,7 +457,7 @@ class Trace:
         unit = self.shape.threads if self.shape.strict else 1
         decoder = self._decoder(True)
         decoder.load(kept.state)
-        for rows, _, _ in self._decoded(core, decoder, kept.offset):
+        for rows, _, _ in self._decoded(core, decoder, kept.offset, kept.order):
             times, reasons = decoder.times(), decoder.reasons()
             for thread in sorted(threads):
                 place = rows.find(thread, cycle, unit)
@@ -486,11 +502,11 @@ class Trace:
         )
 
     def _decoded(
-        self, core: int, decoder: ThreadDecoder, start: int = 0
+        self, core: int, decoder: ThreadDecoder, start: int = 0, after: Order | None = None
     ) -> Iterator[tuple[ThreadRows, list[tuple[int, ...]], Segment | None]]:
         """Yield the rows and profile windows of each segment; last, with None, those after the last A-sync."""
         last: Segment | None = None
-        for segment in self.segments(core, start):
+        for segment in self.segments(core, start, after):
             if last is not None:
                 decoder.feed(last)
                 rows = decoder.take()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ._mending import WIDTH, mend, vouched_for
 
-__all__ = ["Segment", "Segments"]
+__all__ = ["Order", "Segment", "Segments"]
 
 _PATTERN = b"\0\0\0\0\0\x80\x42"
 _CHECK, _LENGTH = 4, 3
@@ -44,6 +44,23 @@ class Segment(NamedTuple):
     whole: bool
     mended: int = 0
     cut: bool = False
+
+
+class Order(NamedTuple):
+    """The cycle at which a segment begins, and its number. Both grow in a stream, so what does not grow is repeated."""
+
+    cycle: int
+    number: int
+
+    @classmethod
+    def of(cls, segment: Segment) -> Order | None:
+        """Return that of a segment; None: it is not known."""
+        cycle = _varint(segment.data, _HEAD) if segment.whole else None
+        return None if cycle is None else cls(cycle, segment.number)
+
+    def before(self, later: Order) -> bool:
+        """Return whether the other can follow this one."""
+        return self.cycle < later.cycle or (self.cycle == later.cycle and self.number != later.number)
 
 
 class Segments:
@@ -147,6 +164,16 @@ def _number(data: bytes) -> int:
     if not data.startswith(_PATTERN) or len(data) < _HEAD:
         return -1
     return int.from_bytes(data[_HEAD - 2 : _HEAD], "little")
+
+
+def _varint(data: bytes, at: int) -> int | None:
+    """Return a number with 7 bits a byte, of at most 8 bytes."""
+    found = 0
+    for place, byte in enumerate(data[at : at + 8]):
+        found |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return found
+    return None
 
 
 def _check(data: bytes | bytearray, at: int) -> int:

@@ -155,7 +155,7 @@ def test_what_cannot_be_answered_is_one_sentence(recorded: Path, tmp_path: Path)
 
 def test_a_trace_that_was_cut_off_says_so(recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.hwt"
-    path.write_bytes(recorded.read_bytes()[:-400])
+    path.write_bytes(recorded.read_bytes()[:-1200])
     result = headway("trace", "decode", path, "--image", PROGRAM, "--format", "csv")
     assert result.returncode == 0
     assert "was cut off" in result.stderr
@@ -314,7 +314,18 @@ def test_what_was_mended_is_counted_and_costs_nothing(tmp_path: Path) -> None:
     arguments = "--image", EXAMPLES / "sleepers.elf"
     (tmp_path / "a.hwt").write_bytes(sound[:9000] + bytes([sound[9000] ^ 8]) + sound[9001:])
     stats = json.loads(headway("trace", "stats", tmp_path / "a.hwt", "--format", "json").stdout)
-    assert [(row["value"], row["unit"]) for row in stats if row["what"] == "mended"] == [(1, "bits")]
+    assert [tuple(row.values()) for row in stats if row["stream"] == "all"] == [("all", "file.repaired", "chunks", 1)]
+    assert decoded(tmp_path / "a.hwt", *arguments) == decoded(EXAMPLES / "sleepers.hwt", *arguments)
+
+
+def test_what_was_mended_of_segments_is_counted_and_costs_nothing(tmp_path: Path) -> None:
+    sound = bytearray((EXAMPLES / "sleepers.hwt").read_bytes())
+    arguments = "--image", EXAMPLES / "sleepers.elf"
+    for at in (6000, 9000):  # too far apart to be repaired as a chunk
+        sound[at] ^= 8
+    (tmp_path / "a.hwt").write_bytes(sound)
+    stats = json.loads(headway("trace", "stats", tmp_path / "a.hwt", "--format", "json").stdout)
+    assert [(row["value"], row["unit"]) for row in stats if row["what"] == "mended"] == [(2, "bits")]
     assert decoded(tmp_path / "a.hwt", *arguments) == decoded(EXAMPLES / "sleepers.hwt", *arguments)
 
 
@@ -363,7 +374,8 @@ def test_what_is_documented_works_on_the_trace_that_comes_with_headway(command: 
         (b"", "is empty"),
         (b"text", "neither a trace"),
         (b"HWTRACE\x02", "does not describe its machine"),
-        (b"HWTRACE\x04" + bytes(20), "version 4"),
+        (b"HWTRACE\x0c" + bytes(20), "version 12"),
+        (b"HWTRACE\x04" + bytes(20), "does not describe its machine"),
         (b"HWTRACE\x02\xff\x02\x00\x00\x00{}", "missing or impossible"),
         (b"HWTRACE\x02\xff\x02\x00\x00\x00{", "no JSON"),
     ],

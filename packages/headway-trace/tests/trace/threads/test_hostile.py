@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fuzz.mutation import varint, word
 from tests.fuzz.targets.hwt import framed
+from tests.trace.threads.files import older_file
 
 from headway_trace.threads.container import MachineShape, TraceFile, TraceFileWriter, digest_of
 from headway_trace.threads.reading import Trace, TracedProgram
@@ -42,12 +43,8 @@ def test_an_old_trace_without_cycles_has_an_atom_for_each_instruction(tmp_path: 
     shape = MachineShape(1, 1, True, False, 1024, digest_of(PROGRAM.segments), "nops")
     end = varint(0) + varint(0) + ENDS
     packets = head() + b"\x70\xa0\x80" + word(7) + word(START | 1) + b"\x90"
-    with (tmp_path / "a.hwt").open("wb") as stream:
-        writer = TraceFileWriter(stream, shape)
-        writer.add(0, framed([(0, packets), (1, end), (2, end)]))
-        writer.close()
-        stream.seek(7)
-        stream.write(b"\x02")
+    chunks = [(0, framed([(0, packets), (1, end), (2, end)]))]
+    (tmp_path / "a.hwt").write_bytes(older_file(shape, chunks, version=2))
     opened = Trace(TraceFile(tmp_path / "a.hwt"), PROGRAM)
     assert sum(rows.counts().get(16, 0) for rows in opened.rows(0)) == 3
     assert opened.statistics(0).contradictions == 0

@@ -13,6 +13,7 @@ from typing import Any
 from tests.fuzz.mutation import interesting, mutated, number, varint, word
 from tests.fuzz.target import MemoryFile, Target
 from tests.machine.examples import Shape, config_of, program
+from tests.trace.threads.files import older_file
 from tests.trace.threads.runs import run
 
 from headway_machine.config import Config, TraceUnitConfig
@@ -104,7 +105,8 @@ class HwtTarget(Target):
         shape, streams, found = self._traced[which]
         kind = random.random()
         if kind < 0.2:
-            return mutated(random, self.seeds[which], self.seeds)
+            whole = self.seeds[which] if kind < 0.1 else _older(random, shape, streams)
+            return mutated(random, whole, self.seeds)
         changed, core = list(streams), random.randrange(len(streams))
         if kind < 0.3:
             changed[core] = mutated(random, streams[core], streams)
@@ -157,6 +159,18 @@ def _written(shape: MachineShape, streams: list[bytes]) -> bytes:
         writer.add(core, data)
     writer.close()
     return stream.getvalue()
+
+
+def _older(random: Random, shape: MachineShape, streams: list[bytes]) -> bytes:
+    """Return a file of version 2 or 3, with several chunks of each core."""
+    size = random.randrange(500, 4000)
+    chunks = [
+        (core, data[at : at + size])
+        for at in range(0, max(map(len, streams)), size)
+        for core, data in enumerate(streams)
+        if at < len(data)
+    ]
+    return older_file(shape, chunks, version=2 if shape.cycle_accurate else 3)
 
 
 def _changed(random: Random, bodies: list[tuple[int, bytes]], streams: list[bytes]) -> list[tuple[int, bytes]]:

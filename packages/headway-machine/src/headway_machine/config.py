@@ -299,9 +299,16 @@ class TraceUnitConfig(ConfigPart):
         if not self.counters:
             raise ConfigError("counters", f"has no entries: give 1 to {_COUNTERS}, or leave it out")
 
-    def counted_sources(self) -> str:
-        """Return the sources of the six counters, as a trace file names them."""
-        names = [counter.source for counter in self.counters]
+    def counted_sources(self, harts: int) -> str:
+        """Return the sources of the six counters, as a trace file of cores with so many ``harts`` names them.
+
+        A counter that does not count all harts has those that it counts behind ``@``, a bit each.
+        """
+        every = (1 << harts) - 1
+        names = [
+            counter.source if counter.harts & every == every else f"{counter.source}@{counter.harts & every:#x}"
+            for counter in self.counters
+        ]
         return ",".join(names + [NOT_COUNTED] * (_COUNTERS - len(names)))
 
     def etrace_options(self) -> int:

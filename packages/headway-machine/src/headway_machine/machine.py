@@ -145,7 +145,7 @@ def _shape(config: Config, image: MachineImage) -> MachineShape:
         window=config.power.window,
         program=_digest(image),
         name=os.path.basename(image.name)[:255],
-        counters=config.trace.counted_sources(),
+        counters=config.trace.counted_sources(config.threads),
     )
 
 

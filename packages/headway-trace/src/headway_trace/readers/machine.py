@@ -11,7 +11,7 @@ from headway.errors import HeadwayError
 
 from ..beside import ExecutedInCycles
 from ..reader import Answer, Export, Indexing, OptionError, There
-from ..threads.container import NOT_COUNTED, TraceFile
+from ..threads.container import NOT_COUNTED, TraceFile, unit_of
 from ..threads.program import read_program, text_of
 from ..threads.reading import Trace, state_of
 from ..threads.slices import write
@@ -85,13 +85,15 @@ class MachineReader:
             yield from ((name, f"packet.{kind}", "packets", count) for kind, count in found.packets.items())
             if found.mended:
                 yield name, "mended", "bits", found.mended
+            if found.before:
+                yield name, "before the first A-sync", "bytes", found.before
             if found.damaged:
                 yield name, "damaged", "bytes", found.damaged
             if found.unchecked:
                 yield name, "after the last A-sync", "bytes", found.unchecked
             if found.windows:
                 yield name, "profile.windows", "windows", found.windows
-                yield from ((name, f"profile.{what}", what.split("_")[-1], n) for what, n in found.profile.items())
+                yield from ((name, f"profile.{what}", unit_of(what), n) for what, n in found.profile.items())
             if trace.program is None:
                 continue
             count = found.instructions
@@ -187,7 +189,7 @@ class MachineReader:
 def _short(name: str) -> str:
     for long, short in _SHORT.items():
         name = name.replace(long, short)
-    return {"stall": "stalls"}.get(name, name)
+    return name.replace("stall@", "stalls@") if name.startswith("stall@") else {"stall": "stalls"}.get(name, name)
 
 
 def _there(trace: Trace, cores: Sequence[int], wanted: Wanted) -> There:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,6 +41,7 @@ __all__ = [
     "digest_of",
     "has_etrace",
     "is_trace",
+    "unit_of",
 ]
 
 MAGIC = b"HWTRACE"
@@ -53,6 +55,7 @@ _HEAD_OF_FILE = 1 << 16
 _MAX_DESCRIPTION = 1 << 16
 _MAX_REPAIRED = 4096
 """Bytes of a description in which a wrong bit is searched for."""
+_COUNTER = re.compile(r"([a-z_]+|-)(?:@0x[0-9a-f]{1,2})?")
 _PIECE = 1 << 20
 _CHUNK = 1 << 14
 """Bytes of a stream in a chunk, at most."""
@@ -101,7 +104,15 @@ class MachineShape:
     name: str
     """The name of the program's file."""
     counters: str = ",".join(COUNTED)
-    """The sources of the six counters of the profile, as configured."""
+    """The sources of the six counters of the profile, as configured.
+
+    A counter that counts not all harts has them behind ``@``, a bit each: ``instructions@0x3``.
+    """
+
+
+def unit_of(counter: str) -> str:
+    """Return what a counter of the profile counts: misses, cycles, instructions, branches or traps."""
+    return re.split("[@#]", counter)[0].split("_")[-1]
 
 
 def digest_of(segments: Iterable[tuple[int, bytes]]) -> str:
@@ -421,8 +432,8 @@ class TraceFile:
             if not good:
                 raise self._damaged(f"its machine's {field.name} is missing or impossible")
             chosen[field.name] = value
-        names = str(chosen["counters"]).split(",")
-        if len(names) != len(COUNTED) or not {*names} <= {*SOURCES, NOT_COUNTED}:
+        names = [_COUNTER.fullmatch(name) for name in str(chosen["counters"]).split(",")]
+        if len(names) != len(COUNTED) or not all(name and name[1] in {*SOURCES, NOT_COUNTED} for name in names):
             raise self._damaged("its machine's counters are missing or impossible")
         return MachineShape(**chosen)  # type: ignore[arg-type]
 

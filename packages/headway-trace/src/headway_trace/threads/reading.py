@@ -155,6 +155,8 @@ class CoreStatistics:
     packets: Mapping[str, int]
     mended: int
     """Bits that were missing, added or wrong, and have been repaired."""
+    before: int
+    """Bytes before the first A-sync, of a stream whose beginning is not there: a trace buffer has overwritten it."""
     damaged: int
     """Bytes in segments that could not be repaired."""
     unchecked: int
@@ -207,8 +209,13 @@ class Trace:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The sources of the six counters of the profile; `NOT_COUNTED` for one that is not used."""
-        return tuple(self.shape.counters.split(","))
+        """The names of the six counters of the profile, each once; `NOT_COUNTED` for one that is not used.
+
+        A name is the counter's source, with the harts behind ``@`` if it does not count all, a bit each.
+        """
+        names = self.shape.counters.split(",")
+        before = [0 if name == NOT_COUNTED else names[:at].count(name) for at, name in enumerate(names)]
+        return tuple(f"{name}#{again + 1}" if again else name for name, again in zip(names, before, strict=True))
 
     def check_core(self, core: int) -> None:
         """Raise HeadwayError if there is no such stream."""
@@ -314,7 +321,7 @@ class Trace:
     def statistics(self, core: int) -> CoreStatistics:
         """Return what is in a stream; without a program, only its packets."""
         packets, size, mended, damaged, unchecked = [0] * len(PACKETS), 0, 0, 0, 0
-        begun = False
+        begun, before = False, 0
         rows = dict[int, int]()
         profile, windows = [0] * len(self.counted), 0
         for segment in self.segments(core):
@@ -325,6 +332,8 @@ class Trace:
                 packets = [a + b for a, b in zip(packets, count_packets(segment.data, self._waypoints), strict=True)]
             elif begun or segment.number >= 0:  # a segment that no check confirms: damaged, unless it is the last
                 unchecked = segment.end - segment.offset
+            elif segment.offset == 0:
+                before = segment.end
             else:
                 damaged += segment.end - segment.offset
             begun = segment.cut
@@ -338,6 +347,7 @@ class Trace:
             size,
             {name: count for name, count in zip(PACKETS, packets, strict=True) if count},
             mended,
+            before,
             damaged,
             unchecked,
             {STATES[code]: count for code, count in sorted(rows.items())},

@@ -14,7 +14,7 @@ from headway_trace._edges import SliceEdges
 from headway_trace.edges import Edges, Tracks
 
 from ._slices import ThreadSlices, TickClock
-from .container import NOT_COUNTED
+from .container import NOT_COUNTED, unit_of
 
 if TYPE_CHECKING:
     from .reading import Trace
@@ -64,8 +64,9 @@ def _count(trace: Trace, core: int, file: Tracks) -> None:
         place: track_of(core, _COUNTERS + place) for place, name in enumerate(trace.counted) if name != NOT_COUNTED
     }
     for place, track in tracks.items():
-        name = trace.counted[place].replace("_", " ")
-        file.counter(track, name, "cycles" if name.endswith("cycles") else "", track_of(core))
+        name = trace.counted[place]
+        unit = "cycles" if unit_of(name) == "cycles" else ""
+        file.counter(track, name.replace("_", " "), unit, track_of(core))
     before = 0
     for end, *counts in trace.windows(core):
         begin = max(before, end - shortest)

@@ -294,11 +294,11 @@ def test_windows_have_the_counters_that_were_configured(tmp_path: Path) -> None:
     path = tmp_path / "a.hwt"
     assert headway("machine", "run", PROGRAM, "--config", tmp_path / "my.toml", "--trace", path, "-q").returncode == 0
     found = json.loads(headway("trace", "stats", path, "--windows", "--format", "json").stdout)
-    assert list(found[0]) == ["stream", "cycle", "instructions", "dependency_stall_cycles"]
+    assert list(found[0]) == ["stream", "cycle", "instructions", "dependency_stall_cycles@0x2"]
     sums = {row["what"]: row["value"] for row in json.loads(stats(path)) if row["what"].startswith("profile.")}
-    assert sums.keys() == {"profile.windows", "profile.instructions", "profile.dependency_stall_cycles"}
+    assert sums.keys() == {"profile.windows", "profile.instructions", "profile.dependency_stall_cycles@0x2"}
     table = headway("trace", "stats", path, "--windows").stdout.splitlines()
-    assert table[0].split() == ["stream", "cycle", "instructions", "data_stalls"]
+    assert table[0].split() == ["stream", "cycle", "instructions", "data_stalls@0x2"]
 
 
 def test_a_program_of_the_machine_is_given_by_its_name(tmp_path: Path) -> None:
@@ -391,3 +391,40 @@ def test_what_is_no_trace_is_refused_by_every_command(
     arguments = [*command, tmp_path / "out"] if command[-1] == "-o" else command
     assert words in refused("trace", arguments[0], path, *arguments[1:])
     assert not (tmp_path / "out").exists()
+
+
+def test_each_counter_of_a_profile_is_there_also_if_two_have_one_source(tmp_path: Path) -> None:
+    counters = "".join(
+        f'[[trace.counters]]\nsource = "instructions"\nharts = {harts:#x}\n' for harts in (0x1, 0x6, 0xFF, 0x6)
+    )
+    (tmp_path / "my.toml").write_text("[trace]\nwindow = 5000\n" + counters)
+    path = tmp_path / "a.hwt"
+    arguments = "--config", tmp_path / "my.toml", "--trace", path, "-q", "--cores", 1, "--threads", 3
+    assert headway("machine", "run", PROGRAM, *arguments).returncode == 0
+    names = ["instructions@0x1", "instructions@0x6", "instructions", "instructions@0x6#2"]
+    titles, *found = csv.reader(io.StringIO(headway("trace", "stats", path, "--windows", "--format", "csv").stdout))
+    assert titles[2:] == names
+    for row in found:
+        first, second, both, again = map(int, row[2:])
+        assert first + second == both
+        assert second == again
+    sums = {row["what"]: (row["value"], row["unit"]) for row in json.loads(stats(path))}
+    for at, name in enumerate(names, 2):
+        assert sums[f"profile.{name}"] == (sum(int(row[at]) for row in found), "instructions")
+
+
+def test_what_a_trace_buffer_has_overwritten_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[trace]\nbuffer = 1024\n")
+    path = tmp_path / "a.hwt"
+    assert headway("machine", "run", PROGRAM, "--config", tmp_path / "my.toml", "--trace", path, "-q").returncode == 0
+    found = {row["what"]: row["value"] for row in json.loads(stats(path))}
+    assert 0 < found["before the first A-sync"] < 2048
+    assert "damaged" not in found
+
+
+def test_the_table_of_a_moment_fits_a_page_and_has_no_empty_columns(recorded: Path) -> None:
+    arguments = "trace", "at", recorded, "--image", PROGRAM, "--cycle", 20_000
+    table = headway(*arguments).stdout.splitlines()
+    assert max(map(len, table)) <= 80
+    assert "trigger" not in table[0]
+    assert "trigger" in json.loads(headway(*arguments, "--format", "json").stdout)[0]

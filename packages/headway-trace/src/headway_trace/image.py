@@ -129,6 +129,30 @@ class TracedImage:
                 f"{text!a} is neither an ELF program nor a System.map: give a memory dump as FILE@ADDRESS"
             )
 
+    def add_dump(self, address: int, data: bytes, name: str) -> None:
+        """Add a dump, or an ELF program that is named in place of one. Raises HeadwayError.
+
+        The memory of a loaded program may begin with its ELF header. So a file is a dump if its segments lie in it as
+        they do in memory, or if it is of no machine of these; else it is loaded as a program.
+        """
+        if data.startswith(b"\x7fELF") and not self._lies_as_in_memory(data, address):
+            self._add_elf(data, name)
+        else:
+            self.add(address, data)
+
+    def _lies_as_in_memory(self, data: bytes, address: int) -> bool:
+        """Return whether the bytes of an ELF file at ``address`` are what its segments have there."""
+        try:
+            elf = ELFFile(io.BytesIO(data))
+            if (elf["e_machine"], elf.elfclass) not in self._machines or not elf.little_endian:
+                return True
+            headers = [elf.get_segment(index).header for index in range(min(elf.num_segments(), 1024))]
+        except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError, TypeError, OSError):
+            return True
+        loaded = [one for one in headers if one["p_type"] == "PT_LOAD" and one["p_filesz"]]
+        moved = {one["p_vaddr"] - one["p_offset"] for one in loaded}
+        return not loaded or moved == {address} or (elf["e_type"] == "ET_DYN" and len(moved) == 1)
+
     def _add_elf(self, data: bytes, name: str) -> None:
         try:
             elf = ELFFile(io.BytesIO(data))

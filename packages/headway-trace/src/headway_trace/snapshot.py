@@ -174,7 +174,10 @@ class TraceSnapshot:
                 raise HeadwayError(f"{str(path)!a} has nothing at its byte {offset}: the dump is empty or cut off")
             if address + len(data) >= 1 << 64:
                 raise HeadwayError(f"{str(path)!a} goes beyond 64 bits at {address:#x}: export the snapshot again")
-            image.add(address, data)
+            if offset == 0 and length is None:
+                image.add_dump(address, data, ascii(str(path)))
+            else:
+                image.add(address, data)
         return image
 
 

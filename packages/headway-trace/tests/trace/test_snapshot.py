@@ -6,14 +6,17 @@ import random
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway_trace.commands.trace import command
 from headway.errors import HeadwayError
 from headway_trace._coresight import Deformatter, Probe
 from headway_trace.decode import Capture
 from headway_trace.records import Instruction
 
+from .elves import elf
 from .encoding import frames
 from .programs import BASE
 from .snapshots import PROGRAM, STREAM, write
@@ -178,3 +181,28 @@ def test_a_frame_that_a_probe_lost_a_part_of_is_a_loss() -> None:
     found = probe.feed(b"\xff\xff\xff\x7f" + frame + frame[:6] + b"\xff\xff\xff\x7f" + frame)
     assert [(stream, data) for stream, data, _ in found] == [(0x10, b"\x02" * 14), (0x10, b""), (0x10, b"\x02" * 14)]
     assert [list(places) for _, _, places in found] == [[0, 4], [14, 20], [14, 30]]
+
+
+@pytest.mark.parametrize("address", [BASE, 0])
+def test_a_program_that_is_named_as_a_dump_is_loaded_as_one(tmp_path: Path, address: int) -> None:
+    text = (write(tmp_path) / "cpu.ini").read_text().replace(f"address={BASE:#x}", f"address={address:#x}")
+    folder = write(tmp_path, cpu=text)
+    expected = instructions(write(tmp_path / "plain"))
+    (folder / "memory.bin").write_bytes(elf(b"", code=PROGRAM, base=BASE))
+    assert instructions(folder) == expected
+
+
+def test_a_dump_of_memory_that_begins_with_a_header_of_elf_stays_a_dump(tmp_path: Path) -> None:
+    program = elf(b"", code=PROGRAM, base=BASE + 84)  # where the segment lies in the file
+    text = (write(tmp_path) / "cpu.ini").read_text()
+    (write(tmp_path, cpu=text) / "memory.bin").write_bytes(program)
+    image = Capture.open(str(tmp_path)).streams[0x10].image
+    assert image.read(BASE, 8) == program[:8]
+
+
+def test_a_cycle_needs_no_stream_where_there_is_one(tmp_path: Path) -> None:
+    arguments = "at", str(write(tmp_path)), "--cycle", "20", "--format", "csv"
+    found = CliRunner().invoke(command, arguments)
+    assert found.exit_code == 0, found.stderr
+    assert found.stdout == CliRunner().invoke(command, [*arguments, "--stream", "0x10"]).stdout
+    assert len(found.stdout.splitlines()) == 2

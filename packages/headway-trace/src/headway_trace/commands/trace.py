@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,8 @@ __all__ = ["command"]
 _TICKS = "a unit of time is a tick of the machine's clock; of a capture, a thousandth of a tick"
 
 
+_WIDTH = 80
+"""Columns of text of a table that is to be read as it is."""
 _ONLY = {
     Option.ASSUME: "--assume is for captures of a trace port",
     Option.STALLS: "--stalls is for traces of the machine (.hwt)",
@@ -124,8 +127,11 @@ def _opened(kind: TraceKind, path: str, images: tuple[str, ...], *, assumes: boo
     return reader
 
 
-def _print(answer: Answer, style: str, path: str = "", wanted: Wanted | None = None) -> None:
-    """Print the rows, then what there is if none has an instruction of what was wanted, then what was left out."""
+def _print(answer: Answer, style: str, path: str = "", wanted: Wanted | None = None, width: int | None = None) -> None:
+    """Print the rows, then what there is if none has an instruction of what was wanted, then what was left out.
+
+    ``width``: that of a table that does not go to a terminal; None: as wide as it is.
+    """
     note = answer.there if wanted is not None else None
     if style == "csv" and answer.lines is not None:
         lines = answer.lines
@@ -136,7 +142,7 @@ def _print(answer: Answer, style: str, path: str = "", wanted: Wanted | None = N
         rows = answer.rows
         if note is not None and wanted is not None:
             rows = rows_or_note(rows, path, wanted, note, say)
-        print_rows(answer.titles or answer.columns if style == "table" else answer.columns, rows, style)
+        print_rows(answer.titles or answer.columns if style == "table" else answer.columns, rows, style, width=width)
     for left_out in answer.left_out():
         say(left_out)
 
@@ -286,7 +292,15 @@ def _at(
     finally:
         if bar is not None:
             bar.hide()
-    _print(answer, style)
+    _print(_without_empty(answer) if style == "table" else answer, style, width=_WIDTH)
+
+
+def _without_empty(answer: Answer) -> Answer:
+    """Return an answer of few rows without columns that have nothing, with short titles, for a table."""
+    rows = list(answer.rows)
+    kept = [at for at in range(len(answer.columns)) if any(row[at] not in (None, "") for row in rows)]
+    titles = [{"uncertainty": "±"}.get(answer.columns[at], answer.columns[at]) for at in kept]
+    return replace(answer, columns=titles, rows=[[row[at] for at in kept] for row in rows])
 
 
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")

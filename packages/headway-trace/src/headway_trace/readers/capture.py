@@ -100,8 +100,8 @@ class CaptureReader:
         ids = wanted.streams
         if (cycle is None) == (time is None):
             raise OptionError("give either --cycle (with --stream) or --time")
-        if cycle is not None and len(ids) != 1:
-            raise OptionError("--cycle is of one stream: name it with --stream")
+        if cycle is not None and len(ids) > 1:
+            raise OptionError("--cycle is of one stream: name only one with --stream")
         snapshot = snapshot_at(self._path)
         folder = IndexFolder.of(snapshot, self._images)
         known = contents_in(folder)
@@ -110,6 +110,11 @@ class CaptureReader:
             for stream in capture.chosen(ids):
                 stream.check()
             keep_contents(folder, capture)
+        if cycle is not None and not ids:
+            ids = [stream.id for stream in capture.streams.values()]
+            if len(ids) != 1:
+                have = ", ".join(f"{number:#x}" for number in ids)
+                raise OptionError(f"--cycle is of one stream: name it with --stream; there are {have}")
         streams = capture.chosen(() if time is None else ids)
         if wanted.threads:
             _check_threads(self._path, streams)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headway.errors import HeadwayError
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["EtraceReader", "open_trace"]
 
 _UNKNOWN = 32
+_Rows = TypeVar("_Rows", bytes, tuple[Any, ...])
+"""Rows, one at a time; or lines, many at a time."""
 
 
 def open_trace(path: str, images: Sequence[str]) -> EtraceReader:
@@ -60,6 +62,32 @@ def _program(file: EtraceFile, images: Sequence[str]) -> TracedProgram | None:
     return TracedProgram(segments, image.functions, image)
 
 
+class _Fitting:
+    """Whether the packets of a trace fit the program: whether anything of it is an instruction.
+
+    ``selected``: only a part of it is read, so that there may be none; ``empty``: there is nothing at all.
+    """
+
+    def __init__(self, path: str, *, selected: bool, empty: bool = True) -> None:
+        self._path, self._known, self._empty = path, selected, empty
+
+    def of(self, rows: Iterable[_Rows]) -> Iterator[_Rows]:
+        """Yield the rows, or the lines of CSV."""
+        for one in rows:
+            self._empty = False
+            self._known = self._known or (b"executed," in one if isinstance(one, bytes) else bool(one[5]))
+            yield one
+
+    def check(self) -> Sequence[str]:
+        """Raise HeadwayError if there are only gaps, of a trace that has been read; else return nothing to say."""
+        if self._known or self._empty:
+            return ()
+        raise HeadwayError(
+            f"no instruction of {self._path!a} can be decoded, its packets lead nowhere in the program: check the "
+            "encoder's parameters, and that the program is the one that ran"
+        )
+
+
 class EtraceReader:
     """A trace of E-Trace. Only some packets have a time."""
 
@@ -83,9 +111,10 @@ class EtraceReader:
             trace.check_threads()
         text = self._text if wanted.disassemble else None
         columns = COLUMNS if text is None else (*COLUMNS, "instruction")
-        rows = _rows(trace, wanted.streams, stalls, wanted, text)
-        lines = trace.csv(wanted.streams, traps=stalls, wanted=wanted, text=text)
-        return Answer(columns, rows, lines, partial(_there, trace, wanted.streams))
+        fitting = _Fitting(self._path, selected=wanted.timed or bool(wanted.threads or wanted.streams))
+        rows = fitting.of(_rows(trace, wanted.streams, stalls, wanted, text))
+        lines = fitting.of(trace.csv(wanted.streams, traps=stalls, wanted=wanted, text=text))
+        return Answer(columns, rows, lines, partial(_there, trace, wanted.streams), fitting.check)
 
     def statistics(self, streams: Sequence[int]) -> Answer:
         """Return packets by kind, and with a program instructions, bits per instruction, and gaps by reason."""
@@ -106,7 +135,9 @@ class EtraceReader:
             density = round(8 * found.size / total, 3) if total and not streams else None
             rows.append(("all", "density", "bits per instruction", density))
             rows.append(("all", "contradictions", "contradictions", found.contradictions))
-        return Answer(("stream", "what", "unit", "value"), rows)
+        gaps = any(state.startswith("unknown") for states in found.rows.values() for state in states)
+        fitting = _Fitting(self._path, selected=bool(streams or total), empty=not gaps)
+        return Answer(("stream", "what", "unit", "value"), rows, left_out=fitting.check)
 
     def alignment(self, streams: Sequence[int]) -> Answer:
         """Return the times that each source's packets have."""

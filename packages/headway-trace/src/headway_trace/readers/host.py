@@ -15,7 +15,7 @@ from headway.errors import HeadwayError
 from .._records import Totals
 from ..alignment import AlignedTime, Fit, fit
 from ..beside import ExecutedOnHost
-from ..disassembly import Disassembler
+from ..disassembly import X86, Disassembler
 from ..hosts import HostCapture, HostStream, csv_lines, open_host, write_slices
 from ..reader import Answer, Export, Indexing, OptionError, There
 from ..records import Gap, Instruction, Timestamp, place_of
@@ -135,7 +135,8 @@ class HostReader:
         """Return the trace as slices."""
         fits = [(stream, found) for stream, found in _fits(self._chosen(streams)) if found.rate is not None]
         if not fits:
-            raise HeadwayError(f"{self._path!a} has no times: there is nothing to show in order; record with tsc")
+            how = "tsc (intel_pt/tsc/)" if self._capture.isa == X86 else "timestamps (cs_etm/timestamp/)"
+            raise HeadwayError(f"{self._path!a} has no times: there is nothing to show in order; record with {how}")
         return Export(lambda file: write_slices(fits, file), self._capture.left_out)
 
     def beside(self, run: RecordedRun) -> ExecutedBeside:

@@ -199,3 +199,12 @@ def test_what_cannot_be_answered_is_said(traces: dict[str, Path], words: tuple[s
 
 def test_a_format_needs_a_trace() -> None:
     assert "--trace" in run("machine", "run", "sort", "--trace-format", "etrace").stderr
+
+
+def test_parameters_that_do_not_fit_are_an_error(described: Path) -> None:
+    (described.parent / "prog.bin").write_bytes(bytes(20))  # no instruction in it
+    image = f"{described.parent / 'prog.bin'}@0x40000000"
+    for words in (("decode",), ("decode", "--format", "csv"), ("stats",)):
+        done = run("trace", words[0], described, "--image", image, *words[1:])
+        assert (done.returncode, "check the encoder's parameters" in done.stderr) == (125, True), words
+        assert done.stdout

@@ -78,13 +78,18 @@ def _different(columns: Sequence[str]) -> list[str]:
 
 
 def print_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[Cell]], style: str, *, units: Mapping[str, str] | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    style: str,
+    *,
+    units: Mapping[str, str] | None = None,
+    width: int | None = None,
 ) -> None:
-    """Write the rows to standard output. A table fits the terminal. A reader that has gone away is not an error.
+    """Write the rows to standard output. A table fits the terminal; elsewhere it fits ``width``, if that is given.
 
-    Raises HeadwayError if standard output cannot be written.
+    A reader that has gone away is not an error. Raises HeadwayError if standard output cannot be written.
     """
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else width
     with _standard_output():
         write_rows(sys.stdout, columns, rows, style, width=width, units=units)
         sys.stdout.flush()

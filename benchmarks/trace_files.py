@@ -67,7 +67,7 @@ class _Damaged:
         self._path, self.data, self._image = path, data, image
         path.write_bytes(data)
         file = TraceFile(path)
-        self._stream = b"".join(file.pieces(0))
+        self._shape, self._stream = file.shape, b"".join(file.pieces(0))
         self.whole = _rows(Trace(file, image))
 
     def measure(self, damaged: bytes) -> tuple[int, int]:
@@ -75,11 +75,11 @@ class _Damaged:
         self._path.write_bytes(damaged)
         try:
             file = TraceFile(self._path)
+            if file.shape == self._shape and b"".join(file.pieces(0)) == self._stream:
+                return 0, 0
+            found = _rows(Trace(file, self._image))
         except HeadwayError:
             return len(self.whole), 0
-        if b"".join(file.pieces(0)) == self._stream:
-            return 0, 0
-        found = _rows(Trace(file, self._image))
         return len(self.whole - found), len(found - self.whole)
 
 

@@ -26,6 +26,7 @@ cdef enum Executed:    # whether an instruction's condition was true
     PASSED = 1
     UNTRACED = 2       # it has one, and the protocol does not tell
     ASSUMED = 4        # a bit beside these: trace and program contradicted each other on the way to the instruction
+    ABORTED = 8        # another: a transaction that was aborted has undone it
 
 cdef struct Row:
     uint64_t index, end, cycle, cycles
@@ -58,6 +59,7 @@ cdef class Records:
 cdef class Totals:
     cdef readonly uint64_t instructions
     cdef readonly uint64_t assumed     # those of them that are assumed
+    cdef readonly uint64_t aborted     # those of them that were undone
     cdef readonly uint64_t unread      # bytes before the first synchronisation
     cdef uint64_t gaps[16]             # by reason
     cdef uint64_t cycles[16]

@@ -10,6 +10,7 @@ class SymbolCells:
 class Totals:
     instructions: int
     assumed: int
+    aborted: int
     unread: int
     by_reason: dict[Why, tuple[int, int | None]]
     def __init__(self) -> None: ...

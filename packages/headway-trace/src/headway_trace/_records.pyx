@@ -15,12 +15,13 @@ cdef bytes NOT_EXECUTED_ = b"not_executed"
 cdef bytes EXECUTED_ = b"executed"
 cdef bytes CONDITIONAL_ = b"conditional"
 cdef bytes ASSUMED_ = b"assumed"
+cdef bytes ABORTED_ = b"aborted"
 
 
 cdef inline bytes state_of(uint8_t executed):
     """Return the name of the state of an instruction."""
     return (
-        EXECUTED_ if executed == PASSED else ASSUMED_ if executed & ASSUMED
+        EXECUTED_ if executed == PASSED else ABORTED_ if executed & ABORTED else ASSUMED_ if executed & ASSUMED
         else CONDITIONAL_ if executed == UNTRACED else NOT_EXECUTED_
     )
 
@@ -94,6 +95,7 @@ cdef class Records:
                 cycle, r.cycles if r.counted else None, r.address, r.size,
                 None if r.executed & UNTRACED else r.executed & PASSED != 0,
                 r.thread if self.threads else None, r.epoch, r.index, r.why, r.executed & ASSUMED != 0,
+                r.executed & ABORTED != 0,
             )
         if r.sort == GAP:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)
@@ -110,6 +112,7 @@ cdef class Records:
             if r.sort == INSTRUCTION:
                 totals.instructions += 1
                 totals.assumed += r.executed & ASSUMED != 0
+                totals.aborted += r.executed & ABORTED != 0
             elif r.sort == GAP:
                 totals.gaps[r.why] += 1
                 if r.counted and not r.size:

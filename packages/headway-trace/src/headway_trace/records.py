@@ -83,7 +83,8 @@ class Instruction:
     None if the trace does not count cycles. ``executed`` tells whether its condition was true; it is None if the
     instruction has a condition and the protocol traces only the conditions of branches. ``thread`` is the context ID,
     or None if it is not traced. ``index`` is the byte of the stream that reported the instruction. ``assumed``: trace
-    and program contradicted each other on the way to the instruction, and were followed all the same.
+    and program contradicted each other on the way to the instruction, and were followed all the same. ``aborted``: it
+    was executed in a transaction of the processor's (TSX), which was aborted, so that nothing of it remained.
     """
 
     cycle: int | None
@@ -97,10 +98,13 @@ class Instruction:
     isa: int = 0
     """The instruction set, of Arm's: A32, T32 or A64, as `ARM`, `THUMB` and `A64`."""
     assumed: bool = False
+    aborted: bool = False
 
     @property
     def state(self) -> str:
         """The instruction as the name of a state. An instruction whose condition was false takes time as well."""
+        if self.aborted:
+            return "aborted"
         if self.assumed:
             return "assumed"
         return "conditional" if self.executed is None else "executed" if self.executed else "not_executed"

@@ -18,6 +18,11 @@ def mode(wide: bool = True) -> bytes:
     return bytes([0x99, 1 if wide else 2])
 
 
+def transaction(going: bool, aborted: bool = False) -> bytes:
+    """A packet MODE.TSX."""
+    return bytes([0x99, 0x20 | going | aborted << 1])
+
+
 def tsc(ticks: int) -> bytes:
     return b"\x19" + ticks.to_bytes(7, "little")
 

@@ -15,7 +15,7 @@ from headway_trace.pt import library
 from headway_trace.pt.setting import PtSetting, Ticks
 from headway_trace.records import Gap, Instruction, Record, Timestamp, Why
 
-from .pt import OVF, Program, Walk, disable, enable, fup, program, tip, tsc
+from .pt import OVF, Program, Walk, disable, enable, fup, program, synchronisation, tip, transaction, tsc
 
 pytestmark = [
     pytest.mark.skipif(not library.available(), reason="libipt is not installed"),
@@ -180,3 +180,23 @@ def test_a_random_file_is_no_trace(tmp_path: Path) -> None:
     only = PtCapture(str(path)).streams[0]
     with pytest.raises(HeadwayError, match="no PSB"):
         only.check()
+
+
+@pytest.mark.parametrize("most", [2, 3, 1 << 16])
+@pytest.mark.parametrize("aborts", [True, False])
+def test_what_a_transaction_undid_is_not_called_executed(folder: Path, most: int, aborts: bool) -> None:
+    base, begun, end, other = 0x400000, 0x400008, 0x40000B, 0x400020
+    code = b"\x90\x90" + b"\xc7\xf8\x18\0\0\0" + b"\x90" * 3 + b"\x0f\x01\xd5" + b"\x90" * 40
+    made = Program(base, code)
+    out = synchronisation(None, 1000) + enable(base) + transaction(True) + fup(begun)
+    if aborts:
+        out += tsc(1500) + transaction(False, aborted=True) + fup(end) + tip(other) + fup(other + 2) + disable()
+    else:
+        out += tsc(1500) + transaction(False) + fup(end + 3) + fup(other) + disable()
+    records = decoded(out, memory_of(made, folder), most=most)
+    states = {one.address: one.state for one in records if isinstance(one, Instruction)}
+    assert [one.address for one in records if isinstance(one, Instruction)] == sorted(states)
+    undone = {at for at, state in states.items() if state == "aborted"}
+    assert undone == ({begun, begun + 1, begun + 2} if aborts else set())
+    assert {base, base + 1, base + 2} <= states.keys()
+    assert states.keys() >= ({other, other + 1} if aborts else {end, end + 3})

@@ -12,12 +12,12 @@ Structures are those of intel-pt.h in version 2.0. libipt is told their sizes, s
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from headway_trace._records cimport (
-    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED,
+    ABORTED, CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED,
     Records, Row,
 )
 
@@ -30,6 +30,7 @@ DEF KINDS = 32         # of events and of packets; newer ones are counted togeth
 DEF KEPT = 1 << 22     # instructions of blocks that are kept
 DEF TRIES = 8          # at one place, to go on before the next PSB
 DEF STAMP = 1 << 12    # ticks between two timestamps
+DEF HELD = 1 << 20     # rows of a transaction that wait for how it ends
 
 cdef enum Error:       # pte_*, negated when they are returned
     BAD_OPC = 4
@@ -44,6 +45,7 @@ cdef enum EventType:   # ptev_*
     ASYNC_DISABLED = 2
     ASYNC_BRANCH = 3
     OVERFLOWED = 6
+    TRANSACTION = 8
     TICK = 17
 
 cdef struct Config:
@@ -370,6 +372,7 @@ cdef class Decoder:
     cdef uint64_t error_counts[KINDS]
     cdef uint32_t thread_number
     cdef bint has_thread
+    cdef int64_t transaction   # the first row of the transaction that is going on; -1: there is none
     cdef readonly uint64_t instructions
     cdef readonly uint64_t backwards   # ticks at which the time seemed to go back; it stayed where it was
 
@@ -403,7 +406,7 @@ cdef class Decoder:
             self.shift, self.multiplier, self.zero = setting.ticks.shift, setting.ticks.multiplier, setting.ticks.zero
         self.has_thread = thread is not None
         self.thread_number = thread or 0
-        self.fresh = True
+        self.fresh, self.transaction = True, -1
         self.open, self.gap_index = True, position
         self.why = UNSYNCHRONISED if since is None else OVERFLOW if lost else OFF
         self.use(image)
@@ -468,7 +471,7 @@ cdef class Decoder:
             going = self.step()
             self.used = 0
         memcpy(self.error_counts, errors, sizeof(errors))
-        self.used, self.pending, self.last_stamp = 0, 0, 0
+        self.used, self.pending, self.last_stamp, self.transaction = 0, 0, 0, -1
         if not self.open or self.why == UNSYNCHRONISED or not lost and self.why == OFF:
             self.why = why if lost else OFF
         self.open, self.presumed, self.gap_index = True, False, index
@@ -480,7 +483,7 @@ cdef class Decoder:
         cdef bint going = True
         if self.fresh and not self.done:
             self.begin(ipt.blk_sync_forward(self.decoder))
-        while going and not self.done and self.used < <size_t>most and not (self.timed and self.now >= until):
+        while going and not self.done and self.final() < most and not (self.timed and self.now >= until):
             going = self.step()
         if self.done:
             self.close_gap(self.position + <uint64_t>self.buffer.len)
@@ -610,10 +613,31 @@ cdef class Decoder:
             if not self.enabled:
                 self.close_gap(offset)
                 self.open_gap(OFF, offset)
+        elif event.type == TRANSACTION:
+            self.transact(event.second & 1, event.second & 2)
         elif event.type == ASYNC_BRANCH:
             row = self.add(TAKEN, offset)
             row.address, row.size, row.thread = event.second, event.flags & 1, 0
         return 0
+
+    cdef void transact(self, bint going, bint aborted) noexcept:
+        """Begin a transaction, or end it: what was executed in one that was aborted has been undone."""
+        cdef size_t i
+        if going:
+            if self.transaction < 0:
+                self.transaction = <int64_t>self.used
+            return
+        if aborted and self.transaction >= 0:
+            for i in range(<size_t>self.transaction, self.used):
+                if self.rows[i].sort == INSTRUCTION:
+                    self.rows[i].executed |= ABORTED
+        self.transaction = -1
+
+    cdef Py_ssize_t final(self) noexcept:
+        """Return how many rows do not wait for the end of a transaction."""
+        if self.transaction >= 0 and <int64_t>self.used - self.transaction > HELD:
+            self.transaction = -1  # no processor has so long ones
+        return <Py_ssize_t>(self.used if self.transaction < 0 else self.transaction)
 
     cdef int execute(self, Block* block) except -1:
         cdef Known* known = self.image.known(block, &self.config)
@@ -673,6 +697,7 @@ cdef class Decoder:
             row = &self.rows[self.used - 1]
             row[0], self.rows[self.used - 2] = self.rows[self.used - 2], row[0]
             row = &self.rows[self.used - 2]
+            self.transaction += self.transaction == <int64_t>self.used - 1
         else:
             row = self.add(TIME, 0)
         ipt.blk_get_offset(self.decoder, &offset)
@@ -688,6 +713,8 @@ cdef class Decoder:
     # Gaps and rows
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
+        if why != OFF and why != IMAGE:
+            self.transaction = -1  # how it ended is not known
         if self.open:
             if self.why == OFF and why != OFF:
                 self.why, self.presumed = why, False  # what was lost is more than what was left out
@@ -736,7 +763,8 @@ cdef class Decoder:
         cdef size_t n = self.used
         cdef Records found = Records()
         if not last and n:
-            n -= 1
+            n = min(n - 1, <size_t>self.final())
+        self.transaction = max(self.transaction - <int64_t>n, <int64_t>0) if self.transaction >= 0 else -1
         found.threads = self.has_thread
         found.data = <Row*>malloc((n + 1) * sizeof(Row))
         if found.data == NULL:

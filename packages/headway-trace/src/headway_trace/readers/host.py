@@ -180,6 +180,8 @@ def _statistics(stream: HostStream) -> Iterator[Sequence[Any]]:
         records.add_to(totals)
     instructions = totals.instructions
     yield name, "instructions", "instructions", instructions
+    if totals.aborted:
+        yield name, "instructions.aborted", "instructions", totals.aborted
     density = round(found.size * 8 / instructions, 2) if instructions and stream.alone else None
     yield name, "density", "bits per instruction", density
     for why, (gaps, cycles) in sorted(totals.by_reason.items(), key=lambda item: item[0].state):

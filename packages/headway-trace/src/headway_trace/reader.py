@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .edges import Tracks
     from .selection import Wanted
+    from .walk import Walk
 
 __all__ = [
     "Answer",
@@ -117,6 +118,9 @@ class TraceReader(Protocol):
 
     def export(self, streams: Sequence[int]) -> Export:
         """Return the trace as slices. What is wrong with it was found when this returns."""
+
+    def walk(self, streams: Sequence[int]) -> Walk:
+        """Return what every thread executed, one step after the other, for call stacks and coverage."""
 
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return what the threads of a recording of the same run executed."""

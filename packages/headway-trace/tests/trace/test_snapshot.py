@@ -206,3 +206,16 @@ def test_a_cycle_needs_no_stream_where_there_is_one(tmp_path: Path) -> None:
     assert found.exit_code == 0, found.stderr
     assert found.stdout == CliRunner().invoke(command, [*arguments, "--stream", "0x10"]).stdout
     assert len(found.stdout.splitlines()) == 2
+
+
+def test_a_capture_has_stacks_and_coverage(tmp_path: Path) -> None:
+    folder = write(tmp_path / "capture")
+    for form in ("folded", "callgrind", "lcov"):
+        done = CliRunner().invoke(command, ["export", str(folder), "--to", form, "-o", str(tmp_path / form)])
+        assert done.exit_code == 0, done.stderr
+    lines = [line.rsplit(" ", 1) for line in (tmp_path / "folded").read_text().splitlines()]
+    assert all(stack.startswith("0x10;") for stack, _ in lines)
+    cycles = [
+        one.cycles or 0 for one in Capture.open(str(folder)).streams[0x10].records() if isinstance(one, Instruction)
+    ]
+    assert sum(int(number) for _, number in lines) == sum(cycles)

@@ -26,12 +26,15 @@ from headway_trace.selection_note import lines_or_note, rows_or_note
 
 if TYPE_CHECKING:
     from headway_trace.edges import Tracks
+    from headway_trace.walk import Walk
 
 __all__ = ["command"]
 
 _TICKS = "a unit of time is a tick of the machine's clock; of a capture, a thousandth of a tick"
 
 
+_CALLS = ("folded", "callgrind", "lcov")
+"""Formats of call stacks and coverage (`headway_trace.call_files`)."""
 _WIDTH = 80
 """Columns of text of a table that is to be read as it is."""
 _ONLY = {
@@ -313,7 +316,12 @@ def _without_empty(answer: Answer) -> Answer:
     "--thread", "threads", multiple=True, type=WholeNumber(), metavar="TID", help="Of perf.data: this thread."
 )
 @click.option(
-    "--to", "form", type=click.Choice(["perfetto", "html"]), default="perfetto", show_default=True, help="Format."
+    "--to",
+    "form",
+    type=click.Choice(["perfetto", "html", *_CALLS]),
+    default="perfetto",
+    show_default=True,
+    help="Format.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write to FILE.")
 @_answered
@@ -324,8 +332,11 @@ def _export(
     headway trace export six.hwt --image six.elf --to perfetto -o six.pftrace
     headway trace export capture/ -o capture.pftrace
     headway trace export six.hwt --image six.elf --to html -o six.html
+    headway trace export six.hwt --image six.elf --to folded -o six.folded   for speedscope and flamegraph.pl
+    headway trace export six.hwt --image six.elf --to lcov -o six.info       for genhtml
 
-    Write a trace for ui.perfetto.dev, or as an HTML page (docs/html.md).
+    Write a trace for ui.perfetto.dev, or as an HTML page (docs/html.md); or the call stacks of each thread, as folded
+    stacks or for kcachegrind (callgrind); or which lines and branches were executed (lcov).
 
     Each thread of the machine, or stream of a capture, is a track. Functions are slices; stalls, waits and gaps are
     shown, with source lines if the program has them. In Perfetto a nanosecond is one tick of the machine's clock, or a
@@ -334,7 +345,10 @@ def _export(
     check_apart(output, (path, *images, *(image.rpartition("@")[0] for image in images)))
     put = _write_file if form == "perfetto" else partial(_write_page, title=os.path.basename(os.path.normpath(path)))
     reader = _opened(_kind(path, (threads, Option.THREAD_STREAMS)), path, images)
-    put(output, *reader.export((*ids, *threads)))
+    if form in _CALLS:
+        _write_calls(output, form, reader.walk((*ids, *threads)))
+    else:
+        put(output, *reader.export((*ids, *threads)))
 
 
 @command.command(
@@ -364,6 +378,25 @@ def _record(
     if size is not None and not re.fullmatch(r"[1-9][0-9]{0,9}[BKMG]?", size):
         raise click.UsageError(f"--buffer: {size!a} is no size: give one as in 64M")
     perf.record(output, argv, pids=pids, everything=everything, kernel=kernel, size=size)
+
+
+def _write_calls(output: str, form: str, walk: Walk) -> None:
+    """Write call stacks or coverage, and print what is uncertain about them."""
+    from headway_trace.call_files import WRITERS
+    from headway_trace.calls import Calls
+
+    calls = Calls.of(walk)
+    if not any(tree.children for tree in calls.trees.values()):
+        raise HeadwayError("no instruction of this trace is known: there is nothing to export")
+    with binary_output(output) as stream:
+        for line in WRITERS[form](calls):
+            stream.write(line.encode("utf-8", "backslashreplace"))
+    if calls.misfits and form != "lcov":
+        say(f"{calls.misfits:,} returns lead to no call that was seen: their stacks begin anew there")
+    if calls.gaps and form != "lcov":
+        say(f"{calls.gaps:,} times a stack begins anew after a gap")
+    if walk.left_out:
+        say(walk.left_out)
 
 
 def _write_file(output: str, fill: Callable[[Tracks], list[str]], left_out: str) -> None:

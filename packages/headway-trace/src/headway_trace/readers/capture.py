@@ -20,6 +20,7 @@ from ..reader import Answer, Export, Indexing, OptionError, There
 from ..records import Gap, Instruction
 from ..selection import stretches_of
 from ..slices import plan, write
+from ..walk import CodeOf, Walk, steps_of
 
 if TYPE_CHECKING:
     from headway.model.executed import ExecutedBeside
@@ -135,6 +136,18 @@ class CaptureReader:
         capture, chosen = self._open(streams)
         placed, notes = plan(_fits(chosen))
         return Export(lambda file: notes + write(placed, file), capture.left_out)
+
+    def walk(self, streams: Sequence[int]) -> Walk:
+        """Return what every thread executed; of a stream without context IDs, the stream."""
+        capture, chosen = self._open(streams)
+        for stream in chosen:
+            stream.check_image()
+        engine = Disassembler(ARM)
+        codes = [CodeOf(stream.image, engine.of(stream.image)) for stream in chosen]
+        steps = chain.from_iterable(
+            steps_of(stream.records(), f"{stream.id:#x}", code) for stream, code in zip(chosen, codes, strict=True)
+        )
+        return Walk(steps, capture.left_out)
 
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return what the threads of a recording of the same run executed."""

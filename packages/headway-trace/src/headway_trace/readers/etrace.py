@@ -17,6 +17,7 @@ from ..reader import Answer, Export, Indexing, OptionError, There
 from ..threads.container import TraceFile, digest_of
 from ..threads.program import read_program, text_of
 from ..threads.reading import TracedProgram
+from ..walk import CodeOf, Step, Walk
 from .machine import COLUMNS
 
 if TYPE_CHECKING:
@@ -205,9 +206,24 @@ class EtraceReader:
 
         return Export(fill)
 
+    def walk(self, streams: Sequence[int]) -> Walk:
+        """Return what every source executed."""
+        trace = self._trace
+        trace.check_sources(streams)
+        trace.check_program()
+        assert trace.program is not None
+        return Walk(_steps(trace, streams, CodeOf(trace.program, self._text)))
+
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return the last that is known of the threads of a recording of the same run."""
         return ExecutedAtTimes(run, self._path, self._trace)
+
+
+def _steps(trace: EtraceTrace, ids: Sequence[int], code: CodeOf) -> Iterator[Step]:
+    for rows, _ in trace.blocks(ids, traps=True):
+        for number in range(len(rows)):
+            source, _, _, address, size, what, _ = rows[number]
+            yield Step(f"source {source:#x}", None if what >= _UNKNOWN else code, address, size)
 
 
 def _there(trace: EtraceTrace, ids: Sequence[int]) -> There:

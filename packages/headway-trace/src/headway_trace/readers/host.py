@@ -19,6 +19,7 @@ from ..disassembly import X86, Disassembler
 from ..hosts import HostCapture, HostStream, csv_lines, open_host, write_slices
 from ..reader import Answer, Export, Indexing, OptionError, There
 from ..records import Gap, Instruction, Timestamp, place_of
+from ..walk import CodeOf, Step, Walk, steps_of
 
 if TYPE_CHECKING:
     from headway.model.executed import ExecutedBeside
@@ -138,6 +139,20 @@ class HostReader:
             how = "tsc (intel_pt/tsc/)" if self._capture.isa == X86 else "timestamps (cs_etm/timestamp/)"
             raise HeadwayError(f"{self._path!a} has no times: there is nothing to show in order; record with {how}")
         return Export(lambda file: write_slices(fits, file), self._capture.left_out)
+
+    def walk(self, streams: Sequence[int]) -> Walk:
+        """Return what every thread executed; of a stream that is of a processor, the processor."""
+        return Walk(self._steps(self._chosen(streams)), self._capture.left_out)
+
+    def _steps(self, streams: Sequence[HostStream]) -> Iterator[Step]:
+        engine = Disassembler(self._capture.isa)
+        codes: dict[int, CodeOf] = {}
+        for stream in streams:
+            for records, memory in stream.parts():
+                code = codes.get(id(memory))
+                if code is None:
+                    code = codes[id(memory)] = CodeOf(memory, engine.of(memory))
+                yield from steps_of(records, stream.label, code)
 
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return what the threads of a recording of the same run executed."""

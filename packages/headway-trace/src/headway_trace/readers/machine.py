@@ -15,6 +15,8 @@ from ..threads.container import NOT_COUNTED, TraceFile, unit_of
 from ..threads.program import read_program, text_of
 from ..threads.reading import Trace, state_of
 from ..threads.slices import write
+from ..threads.steps import steps_of_threads
+from ..walk import CodeOf, Walk
 
 if TYPE_CHECKING:
     from headway.model.executed import ExecutedBeside
@@ -180,6 +182,13 @@ class MachineReader:
             return []
 
         return Export(fill)
+
+    def walk(self, streams: Sequence[int]) -> Walk:
+        """Return what the program's threads executed; a hart that has none counts as one."""
+        trace, cores = self._trace, self._chosen(streams)
+        trace.check_program()
+        assert trace.program is not None
+        return Walk(steps_of_threads(trace, cores, CodeOf(trace.program, text_of(trace.program))))
 
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return what the threads of a recording of the same run executed."""

@@ -208,3 +208,14 @@ def test_parameters_that_do_not_fit_are_an_error(described: Path) -> None:
         done = run("trace", words[0], described, "--image", image, *words[1:])
         assert (done.returncode, "check the encoder's parameters" in done.stderr) == (125, True), words
         assert done.stdout
+
+
+def test_stacks_are_the_same_in_both_formats(traces: dict[str, Path], tmp_path: Path) -> None:
+    found = []
+    for form, path in traces.items():
+        done = run("trace", "export", path, "--image", "sort", "--to", "callgrind", "-o", tmp_path / form)
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / form).read_text().splitlines()
+        own = [tuple(text[at : at + 2]) for at, line in enumerate(text) if line.startswith("fn=")]
+        found.append(sorted((name, numbers.split()[1]) for name, numbers in own))
+    assert found[0] == found[1]

@@ -176,6 +176,16 @@ class Calls:
             )
         return found
 
+    def rows(self) -> list[tuple[str, str, int, int, int | None]]:
+        """Return (thread, function, calls, instructions, cycles), the most first; cycles None: they are not counted."""
+        found = [
+            (thread, name, one.calls, one.instructions, one.cycles)
+            for thread in self.trees
+            for name, one in self.functions(thread).items()
+        ]
+        found.sort(key=lambda row: (-row[3], row[:2]))
+        return list(found) if any(row[4] for row in found) else [(*row[:4], None) for row in found]
+
     def _place(self, code: Code, address: int, size: int) -> Place:
         self._codes[id(code)] = code
         place = Place(code, address, address + size, kind_of_instruction(code.text(address)), name_of(code, address))

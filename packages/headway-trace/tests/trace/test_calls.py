@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -188,3 +189,16 @@ def test_an_export_of_a_trace_has_every_instruction_once(tmp_path: Path) -> None
     files = [line for line in made["lcov"].splitlines() if line.startswith("SF:")]
     assert "SF:threads.c" in files
     assert "callgrind format" in "".join(callgrind(Calls()))
+
+
+def test_functions_are_shown_with_what_they_did() -> None:
+    trace = EXAMPLES / "sleepers.hwt", "--image", "sleepers"
+    done = headway("trace", "stats", *trace, "--functions", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = {(row["thread"], row["function"]): row for row in json.loads(done.stdout)}
+    rows = csv.DictReader(io.StringIO(headway("trace", "decode", *trace, "--format", "csv").stdout))
+    symbols = Counter(row["symbol"] for row in rows if row["size"] in ("2", "4"))
+    for name in ("sleeper", "main", "choose"):
+        assert sum(row["instructions"] for (_, of), row in found.items() if of == name) == symbols[name]
+    assert found["thread 0x6", "sleeper"]["calls"] == 1
+    assert "give one of them" in headway("trace", "stats", *trace, "--functions", "--windows").stderr

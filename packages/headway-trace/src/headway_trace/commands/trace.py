@@ -25,6 +25,7 @@ from headway_trace.selection import Wanted
 from headway_trace.selection_note import lines_or_note, rows_or_note
 
 if TYPE_CHECKING:
+    from headway_trace.calls import Calls
     from headway_trace.edges import Tracks
     from headway_trace.walk import Walk
 
@@ -214,6 +215,9 @@ def _decode(
 @command.command("stats", short_help="packets, bits per instruction, losses, stalls by window")
 @_shared
 @click.option("--windows", is_flag=True, help="Of a trace of the machine: show every window of its profile.")
+@click.option(
+    "--functions", is_flag=True, help="Show what each function of each thread did, and how often it was called."
+)
 @_assume
 @_answered
 def _stats(
@@ -223,19 +227,29 @@ def _stats(
     threads: tuple[int, ...],
     style: str,
     windows: bool,
+    functions: bool,
     assumes: bool,
 ) -> None:
     """\b
     headway trace stats capture/
+    headway trace stats capture/ --functions    calls, instructions and cycles
     headway trace stats six.hwt --windows    where cycles went, window by window
 
     Count what is in each stream: packets by kind, instructions, bits per instruction, gaps by reason.
 
     Without a program (none in the snapshot, no --image) only packets are counted.
     """
+    if windows and functions:
+        raise click.UsageError("--windows and --functions are different tables: give one of them")
     kind = _kind(path, (assumes, Option.ASSUME), (threads, Option.THREAD_STREAMS), (windows, Option.WINDOWS))
     reader = _opened(kind, path, images, assumes=assumes)
     chosen = (*ids, *threads)
+    if functions:
+        walk = reader.walk(chosen)
+        calls = _calls(walk)
+        _print(Answer(("thread", "function", "calls", "instructions", "cycles"), calls.rows()), style)
+        _say_uncertain(calls, walk)
+        return
     _print(cast(ProfileReader, reader).windows(chosen) if windows else reader.statistics(chosen), style)
 
 
@@ -383,17 +397,29 @@ def _record(
 def _write_calls(output: str, form: str, walk: Walk) -> None:
     """Write call stacks or coverage, and print what is uncertain about them."""
     from headway_trace.call_files import WRITERS
+
+    calls = _calls(walk)
+    with binary_output(output) as stream:
+        for line in WRITERS[form](calls):
+            stream.write(line.encode("utf-8", "backslashreplace"))
+    _say_uncertain(calls if form != "lcov" else None, walk)
+
+
+def _calls(walk: Walk) -> Calls:
+    """Follow a trace. Raises HeadwayError if no instruction of it is known."""
     from headway_trace.calls import Calls
 
     calls = Calls.of(walk)
     if not any(tree.children for tree in calls.trees.values()):
-        raise HeadwayError("no instruction of this trace is known: there is nothing to export")
-    with binary_output(output) as stream:
-        for line in WRITERS[form](calls):
-            stream.write(line.encode("utf-8", "backslashreplace"))
-    if calls.misfits and form != "lcov":
+        raise HeadwayError("no instruction of this trace is known: give the program that ran with --image")
+    return calls
+
+
+def _say_uncertain(calls: Calls | None, walk: Walk) -> None:
+    """Print what is uncertain about stacks, if they are shown, and what was left out."""
+    if calls is not None and calls.misfits:
         say(f"{calls.misfits:,} returns lead to no call that was seen: their stacks begin anew there")
-    if calls.gaps and form != "lcov":
+    if calls is not None and calls.gaps:
         say(f"{calls.gaps:,} times a stack begins anew after a gap")
     if walk.left_out:
         say(walk.left_out)

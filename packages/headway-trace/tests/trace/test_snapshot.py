@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_trace.commands.trace import command
 from headway.errors import HeadwayError
 from headway_trace._coresight import Deformatter, Probe
+from headway_trace.commands.trace import command
 from headway_trace.decode import Capture
 from headway_trace.records import Instruction
 

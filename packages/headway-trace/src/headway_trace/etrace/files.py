@@ -15,8 +15,8 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 from headway.files import open_file, read_file
-from headway_trace.threads.container import FileDamage, TraceFile
 from headway.values import shown
+from headway_trace.threads.container import FileDamage, TraceFile
 
 from .parameters import EtraceParameters
 

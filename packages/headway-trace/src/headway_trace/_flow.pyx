@@ -5,7 +5,8 @@ an indirect one to the address of the next branch packet. The trace therefore co
 agree:
 
 * an instruction without a condition cannot have failed it;
-* a branch packet comes after every indirect branch, and only there (or for an exception);
+* a branch packet comes after every indirect branch, and for an exception. After a direct branch it comes only if that
+  changed the instruction set, or if the unit broadcasts branches, and repeats where the branch went;
 * a periodic I-sync repeats the address that the flow has reached.
 
 The flow is therefore followed one span at a time, from one packet with an address to the next, before any of it becomes
@@ -13,7 +14,7 @@ a record. A span that disagrees is a gap from there on, never a guess; the next 
 address that may be out of date (because some of its bits come from before damage) must first be confirmed by its own
 span.
 
-Source: ARM IHI 0014Q, sections 4.4 and 7.3.
+Source: ARM IHI 0014Q, sections 4.4, 4.5.2 and 7.3.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -34,7 +35,7 @@ from headway_trace._records cimport (
     CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
     RecordWriter, Row, add_row,
 )
-from headway_trace._regain cimport Item, Regain, Stretch
+from headway_trace._regain cimport Item, Regain, Stretch, repeats
 
 DEF MAX_ATOMS = 4096   # atoms of a span that is followed as a whole
 DEF BACK = 4096        # rows after which an instruction can no longer be cancelled
@@ -404,14 +405,12 @@ cdef class Flow(RecordWriter):
 
     cdef int disagreement(self, Packet* p, Place* after) noexcept:
         """Return whether the packet cannot come at the place to which the span has led."""
-        cdef size_t i
         if p.kind == SYNC:
             if p.reason == 0 and after.known == HERE and (after.address != p.value or after.isa != p.isa):
                 return CONTRADICTION
-        elif after.known == HERE and not p.has & (EXCEPTION | SWITCH) and not self.broadcast:
-            for i in range(self.count):  # without an instruction in between, the branch corrects the one before
-                if self.items[i].sort == INSTRUCTION:
-                    return CONTRADICTION
+        elif after.known == HERE and self.atoms and not p.has & (EXCEPTION | SWITCH):
+            # Without an instruction in between, the branch corrects the one before.
+            return 0 if repeats(p, after, self.broadcast) else CONTRADICTION
         return 0
 
     cdef int branch(self, Packet* p) except -1:
@@ -450,6 +449,8 @@ cdef class Flow(RecordWriter):
         self.close_gap(p.index)
         self.place.address, self.place.isa, self.place.known = address, p.isa, HERE
         self.place.block = 0
+        if p.isa != THUMB:
+            self.place.doubtful = 0
         return 0
 
     cdef int sync(self, Packet* p) except -1:
@@ -474,7 +475,7 @@ cdef class Flow(RecordWriter):
                 self.execute(p.index, True)
         self.base = <uint32_t>p.value
         self.arrive(<uint32_t>p.value, p)
-        self.place.doubtful = 4
+        self.place.doubtful = 4 if p.isa == THUMB else 0
         return 0
 
     cdef int cancel(self) except -1:

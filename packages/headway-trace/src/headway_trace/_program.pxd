@@ -29,6 +29,11 @@ cdef enum Known:
     HERE = 1
     AWAITING = 2       # after an indirect branch, before its address
 
+cdef enum Came:        # how the last instruction led to a place
+    ALONG = 0          # past itself, or by an indirect branch
+    JUMPED = 1         # by a direct branch
+    INTERWORKED = 2    # by a direct branch to another instruction set
+
 cdef struct Code:
     uint64_t key       # of A32 and T32: the address and the instruction set, as (address << 2 | set) + 1
     uint64_t target
@@ -43,6 +48,7 @@ cdef struct Place:
     uint8_t known, isa
     uint8_t block      # instructions left in the IT block
     uint8_t doubtful   # the number of next instructions that may be in an IT block whose beginning was not seen
+    uint8_t came       # as `Came` has it
 
 cdef class InstructionTable:
     cdef object look
@@ -104,9 +110,11 @@ cdef inline int step(Seen seen, Place* place, bint executed, Code** at) except -
         place.block -= 1
     if place.doubtful:
         place.doubtful -= 1
+    place.came = ALONG
     if not executed or code.branching == PLAIN:
         place.address += code.size
     elif code.branching == DIRECT:
+        place.came = JUMPED if code.target_isa == place.isa else INTERWORKED
         place.address, place.isa, place.block = code.target, code.target_isa, 0
     elif code.branching == IT:
         place.address += code.size

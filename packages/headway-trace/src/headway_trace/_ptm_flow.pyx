@@ -1,14 +1,16 @@
 """The flow of a program by PTM packets, which become the steps of a walk from waypoint to waypoint.
 
 A branch packet stands for the execution of an indirect branch, and has its target. With the return stack, an atom may
-stand for one, too. An exception comes after the last waypoint; if instructions were executed since, a waypoint update
+stand for one, too. Of a direct branch it repeats the target, and comes only where branches are broadcast, or the
+instruction set changes. An exception comes after the last waypoint; if instructions were executed since, a waypoint update
 tells the last of them.
 
 Source: ARM IHI 0035B, chapters 2 and 4.
 """
 
 from headway_trace._packets cimport (
-    ALIGNMENT, ATOMS, BASED, BRANCH, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, SYNC, TIMESTAMP, WAYPOINT, Packet,
+    ALIGNMENT, ATOMS, BASED, BRANCH, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, SYNC, THUMB, TIMESTAMP, WAYPOINT,
+    Packet,
 )
 from headway_trace._program cimport AWAITING, DMB, DSB, HERE, ISB, InstructionTable
 from headway_trace._records cimport DAMAGE, OVERFLOW, TRUNCATED
@@ -73,7 +75,7 @@ cdef class PtmFlow(WaypointFlow):
             self.walk.taken(p.context, p.value, True, p.index)
         else:
             self.walk.resume(BRANCHED, 0)
-            self.walk.indirect(self.broadcast, p.index)
+            self.walk.indirect(p, self.broadcast)
         self.walk.arrive(p.value, p.isa, p.has & FULL, p.index)
         return 0
 
@@ -96,5 +98,5 @@ cdef class PtmFlow(WaypointFlow):
         walk.thread = p.context
         walk.arrive(p.value, p.isa, True, p.index)
         walk.clear_stack()
-        walk.place.doubtful = 4
+        walk.place.doubtful = 4 if p.isa == THUMB else 0
         return 0

@@ -26,6 +26,7 @@ cdef struct Stretch:   # the items between two packets with an address
 cdef struct Atoms
 
 cdef bint confirms(Packet* p, Place* after) noexcept
+cdef bint repeats(Packet* p, Place* after, bint broadcast) noexcept
 
 
 @cython.final

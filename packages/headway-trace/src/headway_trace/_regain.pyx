@@ -14,12 +14,14 @@ are paid from a credit that the stream's atoms earn, so that noise is decoded in
 """
 
 cimport cython
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from headway_trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB
+from headway_trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB, Packet
 from headway_trace._records cimport INSTRUCTION
-from headway_trace._program cimport ABSENT, AWAITING, DIRECT, HERE, INDIRECT, IT, PLAIN, RETURNS, Code, code_at, step
+from headway_trace._program cimport (
+    ABSENT, ALONG, AWAITING, DIRECT, HERE, INDIRECT, INTERWORKED, IT, JUMPED, PLAIN, RETURNS, Code, Place, code_at, step,
+)
 
 DEF EARNS = 4          # steps that each atom adds to the credit
 DEF CREDIT = 1 << 22   # the largest credit
@@ -42,7 +44,20 @@ cdef bint confirms(Packet* p, Place* after) noexcept:
     """Return whether the packet can come only at the place to which the span has led."""
     if p.kind == SYNC:
         return p.reason == 0 and after.known == HERE and after.address == p.value and after.isa == p.isa
+    if after.known == HERE:
+        return not p.has & EXCEPTION and repeats(p, after, False)
     return after.known == AWAITING and not p.has & EXCEPTION
+
+
+cdef bint repeats(Packet* p, Place* after, bint broadcast) noexcept:
+    """Return whether a branch packet repeats where a direct branch led.
+
+    One comes after a direct branch to another instruction set, and where branches are broadcast after any other, too.
+    """
+    cdef uint32_t mask = <uint32_t>((<uint64_t>1 << p.bits) - 1)
+    if after.came != INTERWORKED and not (broadcast and after.came == JUMPED):
+        return False
+    return p.isa == after.isa and not (p.value ^ after.address) & mask
 
 
 cdef struct Atoms:
@@ -234,6 +249,7 @@ cdef class Regain:
                         return False
                     if i + code.ahead <= atoms.count:
                         place.address += 2 * code.halves
+                        place.came = ALONG
                         place.doubtful -= min(place.doubtful, code.ahead)
                         i += code.ahead
                         continue

@@ -60,7 +60,7 @@ cdef class Walk(RecordWriter):
     cdef int refuse(self, uint64_t index) except -1
     cdef int take(self, Code* code, bint executed, uint64_t index) except -1
     cdef int atom(self, bint executed, uint64_t index) except -1
-    cdef int indirect(self, bint broadcast, uint64_t index) except -1
+    cdef int indirect(self, Packet* p, bint broadcast) except -1
     cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1
     cdef int source(self, uint64_t address, uint8_t isa, uint64_t index) except -1
     cdef int count(self, uint64_t number, uint64_t address, uint64_t index) except -1

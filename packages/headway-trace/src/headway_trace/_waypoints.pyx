@@ -178,9 +178,9 @@ cdef class Walk:
             self.before, self.began = self.gap, self.cycle
         self.close_gap(index)
         self.stretches += 1
-        if self.place.known != AWAITING:
+        if self.place.known != AWAITING or isa != THUMB:
             self.place.doubtful = 0
-        elif self.links:
+        if self.place.known == AWAITING and self.links:
             self.push(self.link, self.place.isa)
         self.place.address, self.place.isa, self.place.known, self.place.block = address, isa, HERE, 0
         self.ascertain(certain)
@@ -357,14 +357,21 @@ cdef class Walk:
             self.assume(index)
         return self.take(code, executed, index)
 
-    cdef int indirect(self, bint broadcast, uint64_t index) except -1:
-        """Take the next waypoint, an indirect branch (``broadcast``: any branch), whose target comes next."""
+    cdef int indirect(self, Packet* p, bint broadcast) except -1:
+        """Take the next waypoint, an indirect branch, whose target comes next.
+
+        It may be a direct one to another instruction set (``broadcast``: any) if the packet repeats its target.
+        """
         cdef Code* code = NULL
-        if not self.reach(&code, index):
+        cdef uint64_t mask = (<uint64_t>1 << p.bits) - 1
+        if not self.reach(&code, p.index):
             return 0
-        if code.branching == PLAIN or code.branching == DIRECT and not broadcast:
-            return self.refuse(index)
-        self.take(code, True, index)
+        if code.branching == PLAIN or code.branching == DIRECT and (
+            not broadcast and code.target_isa == self.place.isa or code.target_isa != p.isa
+            or (code.target ^ p.value) & mask
+        ):
+            return self.refuse(p.index)
+        self.take(code, True, p.index)
         return self.confirm(PROOF)
 
     cdef int upto(self, uint64_t address, bint inclusive, uint64_t index) except -1:

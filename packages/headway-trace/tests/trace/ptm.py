@@ -114,12 +114,16 @@ class Run:
 def run(code: Program, draw: random.Random, setting: Setting, length: int = 300) -> Run:
     """Executes and traces, with synchronisations, exceptions, trace off and on, and timestamps in between."""
     done, address, counts = Run(), draw.choice(code.starts), setting.cycle_accurate
-    base, since, in_block, pending = address, list[int](), 0, 0
+    base, since, pending = address, list[int](), 0
     calls, waiting = list[int](), list[bool]()
     time = 1000
 
     def ticks() -> int | None:
         return draw.choice((0, 1, 1, 2, 15, 16, 300)) if counts else None
+
+    def size(to: int) -> int:
+        """How many bytes of an address are needed after that of the last packet."""
+        return size_of(base, to, code.thumb(to)) if code.thumb(base) == code.thumb(to) else 5
 
     def flush() -> None:
         if waiting:
@@ -131,7 +135,7 @@ def run(code: Program, draw: random.Random, setting: Setting, length: int = 300)
         nonlocal base
         flush()
         if since:
-            done.trace.extend(update(since[-1], size=size_of(base, since[-1])))
+            done.trace.extend(update(since[-1], thumb=code.thumb(since[-1]), size=size(since[-1])))
             base = since[-1]
             since.clear()
 
@@ -139,18 +143,18 @@ def run(code: Program, draw: random.Random, setting: Setting, length: int = 300)
         nonlocal base, address, pending
         settle()
         cycles = draw.randint(1, 5000) if counts else None
-        done.trace.extend(sync(to, reason=1, cycles=cycles))
+        done.trace.extend(sync(to, thumb=code.thumb(to), reason=1, cycles=cycles))
         done.gaps.append(None if cycles is None else cycles + pending)
         base, address, pending = to, to, 0
         calls.clear()
 
-    done.trace += ALIGNMENT + sync(address, reason=1, cycles=5 if counts else None)
+    done.trace += ALIGNMENT + sync(address, thumb=code.thumb(address), reason=1, cycles=5 if counts else None)
     while len(done.executed) < length:
         step = code.steps[address]
         executed = not step.conditional or draw.random() < 0.5
         after = address + len(step.data)
         if step.kind in ("plain", "it"):
-            done.executed.append((address, None if in_block else True, 0))
+            done.executed.append((address, None if step.conditional else True, 0))
             since.append(address)
             address = after
         else:
@@ -168,11 +172,11 @@ def run(code: Program, draw: random.Random, setting: Setting, length: int = 300)
                     waiting += [True] if cycles is None else []
                 else:
                     flush()
-                    done.trace += branch(address, size=size_of(base, address), cycles=cycles)
+                    done.trace += branch(address, thumb=code.thumb(address), size=size(address), cycles=cycles)
                     base = address
             else:
                 if executed and step.kind == "direct":
-                    if len(step.data) == 4:
+                    if step.calls:
                         calls.append(after)
                         del calls[:-16]
                     address = step.target
@@ -182,7 +186,6 @@ def run(code: Program, draw: random.Random, setting: Setting, length: int = 300)
                 waiting += [executed] if cycles is None else []
             if len(waiting) == 5:
                 flush()
-        in_block = 1 if step.kind == "it" else 0
         chance = draw.random()
         if chance < 0.03:
             flush()
@@ -191,17 +194,17 @@ def run(code: Program, draw: random.Random, setting: Setting, length: int = 300)
             done.trace += timestamp(time, cycles=cycles)
             done.times.append(time)
             pending += cycles or 0
-        elif in_block:
+        elif step.kind == "it":
             continue
         elif chance < 0.05 and not since:
             flush()
-            done.trace += sync(address)
+            done.trace += sync(address, thumb=code.thumb(address))
             base = address
             calls.clear()
         elif chance < 0.07:
             settle()
             address, number, cycles = draw.choice(code.starts), draw.choice((1, 14, 15, 21)), ticks()
-            done.trace += branch(address, exception=number, cycles=cycles)
+            done.trace += branch(address, thumb=code.thumb(address), exception=number, cycles=cycles)
             done.exceptions.append(number)
             pending += cycles or 0
             base = address

@@ -18,7 +18,7 @@ from headway_trace._packets cimport (
     INFO, LOST, NOISE, ON, QUOTA, RAISED, SOURCE, THUMB, TIMESTAMP, TRANSACTION, Packet,
 )
 from headway_trace._program cimport AWAITING, HERE, ISB, NOWHERE, TSTART, WAIT, InstructionTable
-from headway_trace._records cimport COUNTED, DAMAGE, IMAGE, OFF, OVERFLOW, TRUNCATED
+from headway_trace._records cimport COUNTED, DAMAGE, IMAGE, OFF, OVERFLOW, TRUNCATED, damaged
 from headway_trace._waypoint_regain cimport ADDRESSED, ANYTHING, REACHED
 from headway_trace._waypoints cimport Walk, WaypointFlow
 
@@ -26,7 +26,7 @@ DEF MOST = 1 << 16     # elements that are kept, beside those that may be specul
 
 DEF FAILURE = 255      # the kind of an element: a transaction failed
 DEF REMEMBERED = 3     # addresses from which others are completed
-DEF PROOF = 8          # atoms that fit before an indirect branch, so that an address on trial is certain
+DEF PROOF = 8          # atoms that fit before an indirect branch or an exception, so that an address on trial is certain
 
 cdef inline bint canonical(uint64_t address) noexcept nogil:
     """Return whether a processor can execute there: the bits above those of a virtual address (56) are all the same."""
@@ -48,7 +48,8 @@ cdef class Etmv4Flow(WaypointFlow):
     cdef size_t oldest, count, room
     cdef size_t depth          # how many of them are speculative, with those that came before the stream
     cdef size_t unseen, deepest
-    cdef bint synchronised     # it is known how many elements are speculative
+    cdef bint synchronised     # it is known how many elements are speculative, or how many may be
+    cdef bint most             # … since damage the latter
     cdef bint waiting_address  # the newest element is complete only with the address that follows
     cdef bint informed, wide   # the context is known; it is A64
     cdef bint stale            # … but it is that before damage
@@ -80,13 +81,13 @@ cdef class Etmv4Flow(WaypointFlow):
     cdef int packet(self, Packet* p) except -1:
         cdef int i
         self.end = p.index + (p.count if p.kind <= INCOMPLETE else p.size)
-        if p.kind == INCOMPLETE:
-            self.forget(TRUNCATED, p.index)
-            return 0
         if p.kind == ALIGNMENT:
             self.aligned = True
             return 0
         if not self.aligned:
+            return 0
+        if p.kind == INCOMPLETE:
+            self.forget(TRUNCATED, p.index)
             return 0
         if p.kind == NOISE:
             self.forget(DAMAGE, p.index)
@@ -95,6 +96,9 @@ cdef class Etmv4Flow(WaypointFlow):
             if not self.synchronised:
                 self.synchronised = True
                 self.depth = self.unseen = min(p.context, self.deepest)
+            elif self.most and self.depth > p.context:
+                self.commit(self.depth - p.context, p.index)
+            self.most = False
             self.walk.clear_stack()
             return 0
         if not self.synchronised:
@@ -150,7 +154,7 @@ cdef class Etmv4Flow(WaypointFlow):
         elif p.kind == LOST or p.kind == DISCARD:
             self.overflowed = p.kind == LOST
             self.forget(OVERFLOW if p.kind == LOST else OFF, p.index)
-            self.synchronised = True
+            self.synchronised, self.most = True, False
             self.depth = self.unseen = 0
         if self.depth > self.deepest:
             self.commit(self.depth - self.deepest, p.index)
@@ -170,9 +174,11 @@ cdef class Etmv4Flow(WaypointFlow):
         self.informed = self.stale
         self.must = self.waiting_address = False
         if why == DAMAGE:
+            self.overflowed = False
             self.since, self.confirmed = 0, self.walk.confirmed
-        self.synchronised = self.synchronised and not self.deepest
-        self.depth = self.unseen = 0
+        # As many as there can be may be speculative that came before: what is committed later was committed.
+        self.depth = self.unseen = self.deepest if self.synchronised else 0
+        self.most = True
         return 0
 
     cdef int conclude(self) except -1:
@@ -296,7 +302,7 @@ cdef class Etmv4Flow(WaypointFlow):
         return [
             kept, self.depth, self.unseen, self.synchronised, self.waiting_address, self.informed, self.wide,
             self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception, self.stale, self.since,
-            self.confirmed, self.upper, self.known_upper,
+            self.confirmed, self.upper, self.known_upper, self.most,
         ]
 
     cdef int load_own(self, list state) except -1:
@@ -306,7 +312,7 @@ cdef class Etmv4Flow(WaypointFlow):
         (
             kept, self.depth, self.unseen, self.synchronised, self.waiting_address, self.informed, self.wide,
             self.overflowed, self.bound, self.target, self.must, self.excepted, self.exception, self.stale, self.since,
-            self.confirmed, self.upper, self.known_upper,
+            self.confirmed, self.upper, self.known_upper, self.most,
         ) = state
         if len(kept) > MOST + self.deepest:
             raise ValueError("elements")
@@ -474,6 +480,8 @@ cdef class Etmv4Flow(WaypointFlow):
             walk.go_back(element.index)
         if found and walk.place.known == HERE and walk.place.address < address.value and address.has & (BASED | FULL):
             walk.upto(address.value, False, element.index)
+        if found and walk.trial and walk.place.known == HERE and walk.place.address == address.value:
+            walk.confirm(PROOF)
         if found and context.kind == CONTEXT and element.reason != 2:
             self.inform(&context)
         self.settle()
@@ -529,6 +537,10 @@ cdef class Etmv4Flow(WaypointFlow):
         self.bound = self.must = False
         if self.walk.trial:
             self.walk.roll_back()
-        self.walk.lose(OVERFLOW if self.overflowed else OFF, element.index)
+        # After damage it is not known why it was off: what said that may be missing.
+        cdef uint8_t why = self.walk.gap.why
+        if not self.walk.gap.open or not damaged(why):
+            why = OVERFLOW if self.overflowed else OFF
+        self.walk.lose(why, element.index)
         self.overflowed = False
         return 0

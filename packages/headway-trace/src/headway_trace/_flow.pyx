@@ -33,7 +33,7 @@ from headway_trace._program cimport (
 )
 from headway_trace._records cimport (
     CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
-    RecordWriter, Row, add_row,
+    RecordWriter, Row, add_row, damaged,
 )
 from headway_trace._regain cimport Item, Regain, Stretch, repeats
 
@@ -207,8 +207,9 @@ cdef class Flow(RecordWriter):
                 self.close(NULL)
                 self.lose(DAMAGE, p.index)
         elif p.kind == INCOMPLETE:
-            self.close(NULL)
-            self.lose(TRUNCATED, p.index)
+            if self.aligned:
+                self.close(NULL)
+                self.lose(TRUNCATED, p.index)
         elif p.kind == CONTEXT:
             self.close(NULL)
             self.thread = <uint32_t>p.value
@@ -248,7 +249,7 @@ cdef class Flow(RecordWriter):
         A gap that ended just now, without an instruction, goes on.
         """
         self.place.known = NOWHERE
-        if not self.gap.open:
+        if self.would_begin(why):
             self.regain.begin()
         return self.begin_gap(why, index, True)
 
@@ -373,7 +374,7 @@ cdef class Flow(RecordWriter):
         if self.place.known == NOWHERE:
             if self.partly and (self.gap.why != IMAGE or self.outside and astray):
                 resume = self.from_bits(&s, back)
-            if resume == self.count and (self.gap.why == DAMAGE or self.gap.why == CONTRADICTION):
+            if resume == self.count and damaged(self.gap.why):
                 resume = self.regain.where(&s, 0, 0, False, back)
             return resume
         if why == IMAGE or why == ISA_:
@@ -427,7 +428,7 @@ cdef class Flow(RecordWriter):
         if p.has & EXCEPTION and p.context:
             row = add_row(self, TAKEN, p.index)
             row.address, row.thread = address, p.context
-        self.suspect = self.gap.open and (self.gap.why == DAMAGE or self.gap.why == CONTRADICTION)
+        self.suspect = self.gap.open and damaged(self.gap.why)
         self.base = address
         self.bits = p.bits
         self.arrive(address, p)
@@ -454,6 +455,8 @@ cdef class Flow(RecordWriter):
         return 0
 
     cdef int sync(self, Packet* p) except -1:
+        # The address may be outside the program. If damage caused that, its other bits may lead back into it.
+        cdef bint suspect = self.gap.open and damaged(self.gap.why)
         if p.reason:
             self.open_gap(p.reason, p.index)
             self.cycle += p.count
@@ -465,8 +468,7 @@ cdef class Flow(RecordWriter):
             self.base = <uint32_t>p.value
             return 0
         self.thread = p.context
-        # The address is outside the program. If damage caused that, its other bits may lead back into it.
-        self.suspect = self.gap.open and (self.gap.why == DAMAGE or self.gap.why == CONTRADICTION)
+        self.suspect = suspect
         self.doubted = p.isa <= THUMB and code_at(self.seen, <uint32_t>p.value, p.isa).branching == ABSENT
         self.bits = LOW
         if p.has & PROGRESS:

@@ -90,7 +90,9 @@ cdef class StreamParser:
 
         An unfinished packet becomes noise, and addresses may be out of date. Return the packets that are left.
         """
-        found = self.take(b"", True)
+        cdef Packets found = self.take(b"", True)
+        if found.size and found.data[found.size - 1].kind == INCOMPLETE:  # the stream does not end there
+            found.data[found.size - 1].kind = NOISE
         self.based = False
         return found
 

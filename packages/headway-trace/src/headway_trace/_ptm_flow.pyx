@@ -37,12 +37,12 @@ cdef class PtmFlow(WaypointFlow):
         cdef int i
         cdef Walk walk = self.walk
         self.end = p.index + (p.count if p.kind <= INCOMPLETE else p.size)
-        if p.kind == INCOMPLETE:
-            walk.lose(TRUNCATED, p.index)
-        elif p.kind == ALIGNMENT:
+        if p.kind == ALIGNMENT:
             self.aligned = True
         elif not self.aligned:
             return 0
+        elif p.kind == INCOMPLETE:
+            walk.lose(TRUNCATED, p.index)
         elif p.kind == ATOMS:
             walk.elapse(p.count)
             for i in range(p.bits):

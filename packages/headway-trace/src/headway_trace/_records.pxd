@@ -80,11 +80,31 @@ cdef class RecordWriter:
     cdef Lacuna gap
     cdef int grow(self) except -1
     cdef Records hand_over(self, size_t n)
+    cdef bint would_begin(self, uint8_t why) noexcept
     cdef int begin_gap(self, uint8_t why, uint64_t index, bint joins) except -1
     cdef int close_gap(self, uint64_t end) except -1
     cdef void lose_time(self) noexcept
     cdef list saved(self)
     cdef int restore(self, list state) except -1
+
+cdef inline bint damaged(uint8_t why) noexcept nogil:
+    """Return whether a gap of this reason comes of damage: of bytes that say nothing, something wrong, or nothing more."""
+    return why == DAMAGE or why == CONTRADICTION or why == TRUNCATED
+
+cdef inline bint is_another(uint8_t why, uint8_t before) noexcept nogil:
+    """Return whether a reason is another cause than that of a gap that is open or ended just now, and no consequence.
+
+    What is missing before the first synchronisation has no other reason, unless the stream says one or is damaged.
+    After damage nothing is confirmed until there is an instruction again: no contradiction, and no code outside the
+    program.
+    """
+    if why == before:
+        return False
+    if before == UNSYNCHRONISED:
+        return why == OVERFLOW or why == DAMAGE or why == TRUNCATED or why == ISA_
+    if damaged(before):
+        return why == OFF or why == OVERFLOW or why == DEBUG or why == ISA_
+    return why != CONTRADICTION and why != UNSYNCHRONISED
 
 cdef inline Row* add_row(RecordWriter writer, uint8_t sort, uint64_t index) except NULL:
     """Add a row at the cycle that has been reached."""

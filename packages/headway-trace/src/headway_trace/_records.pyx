@@ -349,15 +349,23 @@ cdef class RecordWriter:
         found.size, self.used = n, left
         return found
 
+    cdef bint would_begin(self, uint8_t why) noexcept:
+        """Return whether `begin_gap` would begin one, or the one that is open has the same cause."""
+        return not self.gap.open or is_another(why, self.gap.why)
+
     cdef int begin_gap(self, uint8_t why, uint64_t index, bint joins) except -1:
-        """Begin a gap. With ``joins`` a gap that ended just now, without an instruction, goes on."""
+        """Begin a gap, unless one of the same cause is open.
+
+        One of another cause ends. With ``joins`` one of the same that ended just now, without an instruction, goes on.
+        """
         cdef Row* row
-        if self.gap.open:
+        if not self.would_begin(why):
             return 0
+        self.close_gap(index)
         self.gap.open, self.gap.why, self.gap.index, self.gap.lost = True, why, index, False
         self.gap.cycles, self.pending = self.pending, 0
-        if joins and self.used and self.rows[self.used - 1].sort == GAP and self.rows[self.used - 1].why >= DAMAGE:
-            row = &self.rows[self.used - 1]
+        row = &self.rows[self.used - 1] if self.used else NULL
+        if joins and row != NULL and row.sort == GAP and row.why >= DAMAGE and not is_another(why, row.why):
             self.gap.why, self.gap.index, self.gap.lost = row.why, row.index, row.size
             self.gap.cycles += row.cycles
             self.used -= 1

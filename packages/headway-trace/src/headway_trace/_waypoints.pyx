@@ -35,7 +35,7 @@ from headway_trace._program cimport (
 )
 from headway_trace._records cimport (
     ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED,
-    UNTRACED, Records, Row, add_row,
+    UNTRACED, Records, Row, add_row, damaged,
 )
 from headway_trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
 
@@ -222,9 +222,7 @@ cdef class Walk:
 
     cdef bint seeks(self) noexcept:
         """Return whether the place was lost by damage, and may be found by atoms."""
-        return self.place.known == NOWHERE and self.gap.open and not self.resuming and (
-            self.gap.why == DAMAGE or self.gap.why == CONTRADICTION
-        )
+        return self.place.known == NOWHERE and self.gap.open and not self.resuming and damaged(self.gap.why)
 
     cdef int keep(self, uint8_t sort, bint executed, uint64_t value, uint64_t index) except -1:
         """Keep an atom or a time until the place is found, or something comes by which it is not."""

@@ -123,7 +123,7 @@ def test_an_instruction_that_cannot_fail_and_did_is_a_contradiction() -> None:
     trace = ALIGNMENT + sync(BASE) + wrong + sync(BASE + 60, reason=1, cycles=5) + atom(True, 7)
     found = decode(PLAIN, trace)
     assert instructions(found) == [(BASE + at, True, 1) for at in range(0, 12, 2)] + [(BASE + 60, True, 7)]
-    assert [(gap.why, gap.cycles) for gap in gaps(found)][1:] == [(Why.CONTRADICTION, None)]
+    assert [(gap.why, gap.cycles) for gap in gaps(found)][1:] == [(Why.CONTRADICTION, None), (Why.OFF, 5)]
 
 
 def test_an_indirect_branch_without_an_address_is_a_contradiction() -> None:

@@ -145,10 +145,12 @@ def test_a_loss_of_time_is_a_gap_from_what_is_known_to_what_is_known(tmp_path: P
     ((one, found),) = fits(write(tmp_path, frames([(0x10, stream)])))
     slices = outer(edges(one, found))
     names = [(name, category) for name, category, _, _ in slices]
-    assert names[-3:] == [("0xc0008000", "function"), ("unknown.damage", "gap"), ("0xc0008000", "function")]
-    before, gap, after = slices[-3:]
+    gaps = [("unknown.damage", "gap"), ("unknown.trace_off", "gap")]
+    assert names[-4:] == [("0xc0008000", "function"), *gaps, ("0xc0008000", "function")]
+    before, gap, off, after = slices[-4:]
     assert before[3] == gap[2]
-    assert gap[3] == after[2]
+    assert gap[3] == off[2]
+    assert off[3] == after[2]
     assert gap[2] // PER_TICK in range(1038, 1042)
     assert gap[3] // PER_TICK in range(4998, 5002)
 

@@ -30,7 +30,7 @@ _FILE = re.compile(r"(?<![\w/.-])(?:packages|specification|src|tests|benchmarks|
 SOURCES = {path.name: path.parent for path in ROOT.glob("packages/*/src/headway*")}
 """By the name of a Python package, the folder that it is in."""
 _FOREIGN = {
-    "perf": {"--filter", "--kcore", "--no-switch-events", "--aux-sample", "--switch-events"},
+    "perf": {"--buildid-mmap", "--filter", "--kcore", "--no-switch-events", "--aux-sample", "--switch-events"},
     "docker, podman": {"--build-arg", "--cap-add", "--cap-drop", "--network", "--read-only", "--security-opt"},
     "kubectl, systemctl, env": {"--from-literal", "--now", "--ignore-signal"},
     "pip, meson, linkers": {"--config-settings", "--defsym", "--nmagic"},

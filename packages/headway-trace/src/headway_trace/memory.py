@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,22 +43,36 @@ class Part(NamedTuple):
         return self.address + self.size
 
 
+def _unlike(path: str, build_ids: Sequence[bytes]) -> str:
+    """Return why a file is not the one that had one of these build IDs when it was traced; empty: it is."""
+    try:
+        with ElfFile(path, any_processor=True) as elf:
+            now = elf.build_id or ""
+    except HeadwayError as error:
+        return f"{path!a} cannot be compared with the file that was traced: {error}"
+    if any(one.hex().startswith(now) or now.startswith(one.hex()) for one in build_ids if now):
+        return ""
+    what = "its build ID differs" if now else "it has no build ID"
+    return f"{path!a} is not the file that was traced ({what}): give the one that ran with --image"
+
+
 class Files:
     """The files that parts are of, each opened once, and why some cannot be used."""
 
     def __init__(self) -> None:
         self._modules: dict[str, Module] = {}
         self._contents: dict[str, mmap.mmap | None] = {}
-        self._checked = set[tuple[str, bytes]]()
+        self._checked = set[tuple[str, tuple[bytes, ...]]]()
         self._kernels: dict[str, KernelSymbols] = {}
         self.problems: dict[str, str] = {}
         """A sentence for each file that cannot be used, by its path."""
 
-    def check(self, path: str, build_id: bytes = b"") -> bool:
-        """Return whether there is a regular file with this path and, if one is given, this build ID."""
+    def check(self, path: str, build_ids: Sequence[bytes] = ()) -> bool:
+        """Return whether there is a regular file with this path and, if any are given, one of these build IDs."""
+        wanted = tuple(build_ids)
         if path in self.problems:
             return False
-        if (path, build_id) in self._checked:
+        if (path, wanted) in self._checked:
             return True
         problem = ""
         try:
@@ -67,18 +81,12 @@ class Files:
         except (OSError, ValueError) as error:
             why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no file name"
             problem = f"{path!a} cannot be read ({why})"
-        if not problem and build_id:
-            try:
-                with ElfFile(path) as elf:
-                    now = elf.build_id
-            except HeadwayError:
-                now = None
-            if now is not None and not build_id.hex().startswith(now) and not now.startswith(build_id.hex()):
-                problem = f"{path!a} is not the file that was traced (its build ID differs)"
+        if not problem and wanted:
+            problem = _unlike(path, wanted)
         if problem:
             self.problems[path] = problem
         else:
-            self._checked.add((path, build_id))
+            self._checked.add((path, wanted))
         return not problem
 
     def content(self, path: str) -> mmap.mmap | None:
@@ -110,7 +118,7 @@ class Files:
         if found is None:
             found = self._modules[path] = Module(path)
             if self.check(path):
-                found.use(lambda: ElfFile(path))
+                found.use(lambda: ElfFile(path, any_processor=True))
         return found
 
 
@@ -185,7 +193,7 @@ class ProcessMemory:
         with Path(text).open("rb") as stream:
             if stream.read(4) != b"\x7fELF":
                 raise HeadwayError(f"{text!a} is not an ELF program: give a memory dump as FILE@ADDRESS")
-        with ElfFile(text) as elf:
+        with ElfFile(text, any_processor=True) as elf:
             segments = elf.segments()
         if not segments:
             raise HeadwayError(f"{text!a} has nothing to load: give a linked program")

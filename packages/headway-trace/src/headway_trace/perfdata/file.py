@@ -29,7 +29,7 @@ _MAX_IDS = 1 << 20
 _MAX_FEATURE = 1 << 26
 _CHUNK = 1 << 20
 
-HEADER_ATTR, AUXTRACE, HEADER_FEATURE = 64, 71, 80
+HEADER_ATTR, HEADER_BUILD_ID, AUXTRACE, HEADER_FEATURE = 64, 67, 71, 80
 _AUXTRACE_SIZE = struct.Struct("<Q")
 
 
@@ -86,6 +86,7 @@ class PerfFile:
         self.cut = ""
         """Where and why the records end before they should; empty: they do not."""
         self._features: dict[int, bytes] = {}
+        self._build_ids = bytearray()
         self._places: dict[int, tuple[int, int]] = {}
         with open_file(path, "a perf.data file") as stream:
             self.size = stream.seek(0, 2)
@@ -144,6 +145,8 @@ class PerfFile:
             with open_file(self.path, "a perf.data file") as stream:
                 stream.seek(start)
                 self._features[number] = stream.read(size)
+        if number == Feature.BUILD_ID and self.piped:
+            return bytes(self._build_ids) or self._features.get(number, b"")
         return self._features.get(number, b"")
 
     def text(self, number: int) -> str:
@@ -186,5 +189,7 @@ class PerfFile:
                     size = int.from_bytes(body[4:8], "little") or 64
                     if size in _ATTRIBUTE_SIZES and len(body) >= size and len(self.attributes) < _MAX_ATTRIBUTES:
                         self._add(Attribute.parse(body[:size]), body[size : size + (len(body) - size) // 8 * 8])
+                elif kind == HEADER_BUILD_ID and self.piped and first and len(self._build_ids) < _MAX_FEATURE:
+                    self._build_ids += _RECORD.pack(kind, misc, 8 + len(body)) + body  # as in a file's table
                 elif kind == HEADER_FEATURE and self.piped and len(body) >= 8:
                     self._features.setdefault(int.from_bytes(body[:8], "little"), body[8:])

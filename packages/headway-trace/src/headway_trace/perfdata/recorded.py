@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from headway.binary.elf import ElfFile
@@ -24,6 +25,8 @@ INTEL_PT, BTS, CORESIGHT, SPE = 1, 2, 3, 4
 _KINDS = {BTS: "Intel BTS", SPE: "Arm SPE", 5: "s390 CPU-MF", 6: "HiSilicon PTT", 7: "Arm TRBE"}
 _CLOCKS = {0: "CLOCK_REALTIME", 1: "CLOCK_MONOTONIC", 4: "CLOCK_MONOTONIC_RAW", 7: "CLOCK_BOOTTIME", 11: "CLOCK_TAI"}
 _VDSO = "[vdso]"
+_KERNEL = "[kernel.kallsyms]"
+"""The name of the kernel's code in the table of build IDs."""
 _MOST_SEGMENTS = 1024
 """The most parts of a copy of the kernel's memory. perf copies the kernel's code and that of its modules."""
 
@@ -31,7 +34,7 @@ _MOST_SEGMENTS = 1024
 def _unsound(code: str) -> str:
     """Return why a copy of the kernel's code cannot be used; empty: it can."""
     try:
-        with ElfFile(code) as elf:
+        with ElfFile(code, any_processor=True) as elf:
             segments = elf.segments()
     except HeadwayError as error:
         return str(error)
@@ -94,7 +97,7 @@ class Recorded:
         if not self.areas:
             raise HeadwayError(f"{path!a} has no trace: nothing was written to its AUX areas; record it again")
         self.sideband = Sideband(beside, self.files, self.counts, self._locate)
-        others = tuple(image for image in self._named.values() if image not in self._used)
+        others = tuple(image for image in self._named.values() if image not in self._used and self._fits(image))
         self.images = (*self._kernel(Path(path) / "kcore_dir"), *others)
 
     @property
@@ -122,32 +125,41 @@ class Recorded:
 
     def _locate(self, mapping: MemoryMapping) -> str | None:
         """Return the path of the file with the code of a mapping; None: there is none."""
-        name, build_id = mapping.name, mapping.build_id
+        name = mapping.name
+        build_ids = (mapping.build_id,) if mapping.build_id else self._build_ids.get(name, ())
         image = self._named.get(os.path.basename(name))
-        if image is not None and self.files.check(image, build_id):
+        if image is not None and self.files.check(image, build_ids):
             self._used.add(image)
             return image
         if name.startswith("/") and not name.startswith(("//anon", "/memfd:", "/SYSV", "/dev/")):
-            if self.files.check(name, build_id):
+            if self.files.check(name, build_ids):
                 return name
         elif name != _VDSO:
             return None
-        return self._kept(name, build_id.hex() or self._build_ids.get(name, ""))
+        return self._kept(name, build_ids)
 
-    def _kept(self, name: str, build_id: str) -> str | None:
+    def _fits(self, image: str) -> bool:
+        """Return whether an image is not another kernel than the one that was traced, as far as its name says so."""
+        if not os.path.basename(image).startswith("vmlinux") or not os.path.isfile(image):
+            return True
+        return self.files.check(image, self._build_ids.get(_KERNEL, ()))
+
+    def _kept(self, name: str, build_ids: Sequence[bytes]) -> str | None:
         """Return the copy that perf keeps of a file with a build ID (perf buildid-cache), or None."""
-        if not build_id:
-            return None
-        folder = Path(os.path.expanduser("~/.debug")) / name.lstrip("/") / build_id
-        for kept in ("elf", "vdso"):
-            if (folder / kept).is_file():
-                return str(folder / kept)
+        for build_id in build_ids:
+            folder = Path(os.path.expanduser("~/.debug")) / name.lstrip("/") / build_id.hex()
+            for kept in ("elf", "vdso"):
+                if (folder / kept).is_file():
+                    return str(folder / kept)
         return None
 
-    @property
-    def _build_ids(self) -> dict[str, str]:
-        """The build IDs that the file has of names."""
-        found: dict[str, str] = {}
+    @cached_property
+    def _build_ids(self) -> dict[str, tuple[bytes, ...]]:
+        """The build IDs that the file has of names; several of a file that changed while it was recorded.
+
+        perf writes them at the end, of the files that something was sampled in, or of all.
+        """
+        found: dict[str, tuple[bytes, ...]] = {}
         data, at = self.file.feature(Feature.BUILD_ID), 0
         while at + 36 <= len(data):
             size = int.from_bytes(data[at + 6 : at + 8], "little")
@@ -156,7 +168,9 @@ class Recorded:
             misc = int.from_bytes(data[at + 4 : at + 6], "little")
             length = data[at + 32] if misc & 1 << 15 and data[at + 32] <= 20 else 20
             name = data[at + 36 : at + size].partition(b"\0")[0].decode("utf-8", "backslashreplace")
-            found[name] = data[at + 12 : at + 12 + length].hex()
+            build_id = data[at + 12 : at + 12 + length]
+            if any(build_id) and build_id not in found.get(name, ()):
+                found[name] = (*found.get(name, ()), build_id)
             at += size
         return found
 

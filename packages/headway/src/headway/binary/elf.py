@@ -43,7 +43,9 @@ _MAX_TABLE = 96 << 20
 _MAX_STRINGS = 256 << 20
 _MAX_UNPACKED = 64 << 20
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
+_NARROW_SYMBOL = struct.Struct("<IIIBBH")  # Elf32_Sym
 _RELOCATION = struct.Struct("<QQq")  # Elf64_Rela
+_FUNCTION = 2  # STT_FUNC
 _THREAD_LOCAL = 6  # STT_TLS
 _UNDEFINED = 0
 _HIDDEN = 0x8000  # in .gnu.version: not the version that a newly linked program gets
@@ -186,11 +188,12 @@ class ElfFile:
 
     ``path`` is the file that is opened, ``shown`` its name in messages. ``root`` is the root directory of the process
     that it is of (/proc/PID/root for one in a container): its debug file is searched for there, and no link leads out
-    of it. Every method raises ElfError if the file is damaged. Use it as a context manager.
+    of it. ``any_processor``: a file of another little-endian processor will do, and one of 32 bits, of which all but
+    `thread_local` is read. Every method raises ElfError if the file is damaged. Use it as a context manager.
     """
 
-    def __init__(self, path: str, shown: str | None = None, root: str = "/") -> None:
-        self.path, self.shown, self._root = path, shown or path, root
+    def __init__(self, path: str, shown: str | None = None, root: str = "/", *, any_processor: bool = False) -> None:
+        self.path, self.shown, self._root, self._any = path, shown or path, root, any_processor
         try:
             # Do not block on a pipe without a writer, or on a device.
             fd = open_below(path, root)
@@ -220,10 +223,11 @@ class ElfFile:
             raise
 
     @classmethod
-    def of_bytes(cls, data: bytes, shown: str) -> ElfFile:
+    def of_bytes(cls, data: bytes, shown: str, *, any_processor: bool = False) -> ElfFile:
         """Return an image whose file is in memory."""
         self = cls.__new__(cls)
         self.path, self.shown, self._root, self.identity = shown, shown, "/", (0, 0)
+        self._any = any_processor
         self._open(_Budget(io.BytesIO(data), len(data)))
         return self
 
@@ -245,12 +249,13 @@ class ElfFile:
         if head[:4] != b"\x7fELF":
             kind = "a script" if head[:2] == b"#!" else "not an ELF file"
             raise ElfError(f"{self.shown} is {kind}: give a program or a library")
-        if head[4] != 2:
+        if head[4] != 2 and not self._any:
             raise ElfError(f"{self.shown} is a 32-bit file: headway reads the functions of 64-bit ones only")
         self._stream.seek(0)
         elf = ELFFile(cast(IO[bytes], self._stream))
         machine = platform.machine()
-        if not elf.little_endian or elf["e_machine"] != _MACHINES.get(machine, machine):
+        foreign = not self._any and elf["e_machine"] != _MACHINES.get(machine, machine)
+        if not elf.little_endian or foreign:
             raise ElfError(f"{self.shown} is for another kind of processor than this machine's ({machine})")
         return elf
 
@@ -412,7 +417,7 @@ class ElfFile:
             return
         data, strings, versions = self._parsed(lambda: self._read_table(section))
         names = self._version_names if versions else {}
-        for index, (at, info, _, place, address, size) in enumerate(_SYMBOL.iter_unpack(data)):
+        for index, (at, info, _, place, address, size) in enumerate(self._entries(data)):
             if not at or at >= len(strings):
                 continue
             end = strings.find(b"\0", at, at + 4096)
@@ -426,11 +431,23 @@ class ElfFile:
             kind = _KINDS.get(info & 15, SymbolKind.OTHER)
             yield Symbol(text, address, size, kind, place != _UNDEFINED, version, not hidden)
 
+    def _entries(self, data: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Return the fields of the entries of a symbol table in the order of Elf64_Sym."""
+        if self._elf.elfclass == 64:
+            return _SYMBOL.iter_unpack(data)
+        # The lowest bit of a function of Arm says that it is T32.
+        odd = 1 if self._elf["e_machine"] == "EM_ARM" else 0
+        return (
+            (at, info, other, place, address & ~odd if info & 15 == _FUNCTION else address, size)
+            for at, address, size, info, other, place in _NARROW_SYMBOL.iter_unpack(data)
+        )
+
     def _read_table(self, section: Section) -> tuple[bytes, bytes, tuple[int, ...]]:
         data = self._contents(section, _MAX_TABLE)
         if section["sh_size"] > _MAX_TABLE:
             raise ElfError(f"{self.shown} has more symbols than headway reads (four million)")
-        data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
+        each = _SYMBOL.size if self._elf.elfclass == 64 else _NARROW_SYMBOL.size
+        data = data[: len(data) // each * each]
         strings = self._contents(self._elf.get_section(section["sh_link"]), _MAX_STRINGS)
         versions: tuple[int, ...] = ()
         table = self._sections.get(".gnu.version")
@@ -526,7 +543,8 @@ class ElfFile:
             packed = self._contents(self._sections[".gnu_debugdata"], _MAX_UNPACKED)
             return lzma.LZMADecompressor(memlimit=1 << 28).decompress(packed, max_length=_MAX_UNPACKED)
 
-        return ElfFile.of_bytes(self._parsed(unpack), f"{self.shown} (.gnu_debugdata)")
+        inner = f"{self.shown} (.gnu_debugdata)"
+        return ElfFile.of_bytes(self._parsed(unpack), inner, any_processor=self._any)
 
     @cached_property
     def build_id(self) -> str | None:
@@ -545,7 +563,7 @@ class ElfFile:
     def _debug_file(self) -> ElfFile | None:
         for path in self._debug_paths():
             try:
-                image = ElfFile(path, root=self._root)
+                image = ElfFile(path, root=self._root, any_processor=self._any)
             except ElfError:
                 continue
             try:

@@ -43,6 +43,7 @@ cdef class WaypointRegain:
     cdef int restore(self, list state) except -1
     cdef int settle(self, Place* place) except -1
     cdef int step(self, Place* place, bint executed) except -1
+    cdef size_t proved(self, Place at, size_t start, size_t count) except? 0
     cdef bint ends(self, Place* place, uint64_t left, uint8_t end, uint64_t address) except -1
     cdef inline void taken(self, uint64_t key) noexcept:
         self.recent[self.head & 1023] = key

@@ -3,8 +3,9 @@
 While the place is not known after damage, atoms and times are kept. When the next address comes, all places where the
 stream may be are followed along the atoms: the waypoints that it has taken last. A place drops out if an atom says that
 a waypoint without a condition failed one, if an indirect branch comes without an address, or if what comes after the
-atoms cannot come there. If those that are left come to the same waypoint, the place is known from there on. The first
-atom may be the wrong one, so it is left out if none fits.
+atoms cannot come there. If those that are left come to the same waypoint, the place is known from there on, once so many
+atoms have fitted that others would hardly do so: the stream may be where it has not been before. The first atom may be
+the wrong one, so it is left out if none fits.
 
 The search costs time, which is counted in steps, as in `_regain`.
 """
@@ -24,6 +25,10 @@ DEF RING = 1024         # waypoints that are remembered
 DEF MOST = 4096         # events that are kept
 DEF LEAST = 10         # the least number of atoms that are evidence
 DEF PROOF = 16          # … if what comes after them is none
+DEF ENOUGH = 32         # quarters of a bit of evidence that a place is the right one
+DEF WITH_CONDITION = 1
+DEF WITHOUT_CONDITION = 3
+DEF MOST_COUNTED = 64   # different waypoints that are counted
 DEF BUDGET = 1 << 20    # steps that one search may take
 DEF EARNS = 32          # steps that a waypoint that is taken pays for
 DEF CREDIT = 1 << 24    # the most steps that are saved up
@@ -98,7 +103,7 @@ cdef class WaypointRegain:
 
     cdef size_t follow(self, size_t start, size_t count, uint8_t end, uint64_t address, Place* found) except? 0:
         """Follow all possible places along the events from ``start`` on."""
-        cdef size_t i, k, n, left = 0
+        cdef size_t i, k, n, known, left = 0
         cdef Place* places
         cdef Place at
         cdef uint64_t after
@@ -128,8 +133,11 @@ cdef class WaypointRegain:
                 if not why and self.ends(&at, after, end, address):
                     places[left] = places[k]
                     left += 1
+            known = start
+            for k in range(left):
+                known = max(known, self.proved(places[k], start, count))
             for i in range(start, count if left else start):
-                same = True
+                same = i >= known
                 for k in range(1, left):
                     same = same and places[k].address == places[0].address and places[k].isa == places[0].isa
                 if same and places[0].known == HERE:
@@ -143,6 +151,40 @@ cdef class WaypointRegain:
             return count
         finally:
             free(places)
+
+    cdef size_t proved(self, Place at, size_t start, size_t count) except? 0:
+        """Return the event from which on a place that fits is surely the right one; ``count``: there is none.
+
+        A waypoint counts once after the same atoms, however often it is taken: in a loop the same fits again and again.
+        That it is no indirect branch tells little. That one without a condition was executed tells more, as another place would have
+        had an atom there that says the opposite. What comes after the atoms tells nothing of the first of them: a wrong
+        place may lead onto the right way.
+        """
+        cdef uint64_t counted[MOST_COUNTED]
+        cdef size_t i, k, n = 0
+        cdef uint64_t key
+        cdef uint8_t before = 0    # the last eight atoms
+        cdef int sure = 0
+        cdef Code* code
+        for i in range(start, count):
+            if sure >= ENOUGH or n == MOST_COUNTED:
+                return i
+            if self.others[i].sort != ATOM or at.known != HERE:
+                continue
+            code = code_at(self.program, at.address, at.isa)
+            key = at.address ^ <uint64_t>before << 56
+            before = <uint8_t>(before << 1 | self.others[i].executed)
+            for k in range(n):
+                if counted[k] == key:
+                    break
+            else:
+                counted[n] = key
+                n += 1
+                sure += WITH_CONDITION if code.conditional or at.block or at.doubtful else WITHOUT_CONDITION
+            self.step(&at, self.others[i].executed)
+            if at.known == HERE:
+                self.settle(&at)
+        return count
 
     cdef bint ends(self, Place* place, uint64_t after, uint8_t end, uint64_t address) except -1:
         """Return whether what comes after the atoms can come at a place, after the instruction before ``after``."""

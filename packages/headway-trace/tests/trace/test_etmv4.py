@@ -270,15 +270,24 @@ def test_what_is_cancelled_was_not_executed_and_a_mispredict_turns_an_atom_round
 
 
 def test_a_lost_place_is_found_by_the_atoms_before_the_next_address() -> None:
-    """A loop of b.eq, nop, b; after it, ret. One atom says that the loop was left too soon, where no address comes."""
-    code = words(b"\x60\x00\x00\x54", NOP, b"\xfe\xff\xff\x17", RET)
-    right, wrong, turn = atoms([False, True]), atoms([True, True]), [0, 4, 8]
-    end = wrong + long_address(BASE) + atoms([False])
-    found = decode(code, HERE + right * 40 + wrong + right * 20 + end)
-    assert addresses(found) == [*turn * 40, 0, 12, 8, *turn * 19, 0, 12, 0]
-    assert whys(found) == [Why.UNSYNCHRONISED, Why.CONTRADICTION]
-    another = decode(code, HERE + (right * 20 + wrong) * 20 + end)  # so many contradictions are no damage
-    assert len(addresses(another)) < 20 * 20
+    """A loop of ten branches, b.eq out of it, and b back. One atom says that it was left too soon, without an address.
+
+    A turn has so many branches without a condition that after one the place is certain.
+    """
+    code = words((b"\x02\x00\x00\x14" + NOP) * 10, b"\x40\x00\x00\x54", b"\xeb\xff\xff\x17", RET)
+    turn, out = [*range(0, 80, 8), 80, 84], [*range(0, 80, 8), 80, 88]
+    right, left = (atoms([True] * 3) * 3 + atoms([True, one]) + atoms([True]) for one in (False, True))
+    end = left + long_address(BASE)
+    found = addresses(decode(code, HERE + right * 40 + left + right * 20 + end + atoms([True])))
+    assert found[: 41 * 12] == turn * 40 + out
+    assert found[-18 * 12 - 13 :] == [*turn * 18, *out, 0]
+    assert len(found) < 62 * 12
+    another = decode(code, HERE + (right * 3 + left) * 40 + end)  # so many contradictions are no damage
+    assert len(addresses(another)) < 50 * 12
+    few = words(b"\x60\x00\x00\x54", NOP, b"\xfe\xff\xff\x17", RET)  # a loop of b.eq, nop, b: it fits too easily
+    right, left = atoms([False, True]), atoms([True, True])
+    found = addresses(decode(few, HERE + right * 40 + left + right * 20 + left + long_address(BASE) + atoms([False])))
+    assert found == [*[0, 4, 8] * 40, 0, 12, 0]
 
 
 CALLS = [0, 8, 24, 16, 0, 16, 8, 24]

@@ -157,20 +157,21 @@ def test_the_return_stack_is_unknown_after_code_that_is_in_no_image() -> None:
 
 
 def test_a_lost_place_is_found_by_the_atoms_before_the_next_address() -> None:
-    """A loop of beq, nop, b; after it, bx lr. One atom says that the loop was left too soon, where no address comes."""
-    code = Program({}, [BASE], b"\x01\xd0\x00\xbf\xfc\xe7\x70\x47" + b"\x00\xbf" * 4)
-    turn = [BASE, BASE + 2, BASE + 4]
+    """A loop of ten branches, beq out of it, and b back. One atom says that it was left too soon: no address comes."""
+    code = Program({}, [BASE], b"\x00\xe0\x00\xbf" * 10 + b"\x00\xd0\xe9\xe7\x70\x47" + b"\x00\xbf" * 4)
+    turn, out = [*range(0, 40, 4), 40, 42], [*range(0, 40, 4), 40, 44]
 
     def addresses(trace: bytes) -> list[int]:
-        return [address for address, _, _ in instructions(decode(code, trace, setting=UNCOUNTED))]
+        return [address - BASE for address, _, _ in instructions(decode(code, trace, setting=UNCOUNTED))]
 
-    begin, end = ALIGNMENT + sync(BASE), atoms([True]) + branch(BASE) + atoms([False])
-    right, wrong = atoms([False, True]), atoms([True, True])
-    assert addresses(begin + right * 40 + end) == turn * 40 + [BASE, BASE + 6, BASE]
-    found = addresses(begin + right * 40 + wrong + right * 13 + end)
-    assert found == [*turn * 40, BASE, *turn * 13, BASE, BASE + 6, BASE]
-    few = addresses(begin + right * 40 + wrong + right * 3 + end)
-    assert few == [*turn * 40, BASE, BASE]
+    right, left = (atoms([True] * 5) * 2 + atoms([one, True]) for one in (False, True))
+    begin, end = ALIGNMENT + sync(BASE), atoms([True] * 5) * 2 + atoms([True]) + branch(BASE) + atoms([True])
+    assert addresses(begin + right * 40 + end) == [*turn * 40, *out, 0]
+    found = addresses(begin + right * 40 + left + right * 20 + end)
+    assert found[: 40 * 12 + 11] == turn * 40 + out[:-1]
+    assert found[-18 * 12 - 13 :] == [*turn * 18, *out, 0]
+    few = addresses(begin + right * 40 + left + end)
+    assert few == [*turn * 40, *out[:-1], 0]
 
 
 @pytest.mark.parametrize("barriers", [True, False])

@@ -70,6 +70,7 @@ cdef class Flow(RecordWriter):
     cdef bint headed           # the first packet was an I-sync, or should have been one
     cdef bint aligned          # there has been an A-sync
     cdef bint doubted          # the address is not confirmed yet: only `bits` bits of it were in a packet
+    cdef bint unfounded        # … and the others come from before damage
     cdef uint8_t bits
     cdef uint32_t base         # address of the last packet
     cdef bint suspect          # the last packet with an address came after damage
@@ -331,6 +332,8 @@ cdef class Flow(RecordWriter):
         if self.place.known != NOWHERE:
             if why == IMAGE and resume < self.count:
                 why = CONTRADICTION
+            elif why == IMAGE and self.unfounded:
+                why = DAMAGE  # it may be another address
             elif why == IMAGE and self.atoms:
                 self.outside = True
             if why and self.doubted:
@@ -429,6 +432,7 @@ cdef class Flow(RecordWriter):
             row = add_row(self, TAKEN, p.index)
             row.address, row.thread = address, p.context
         self.suspect = self.gap.open and damaged(self.gap.why)
+        self.unfounded = not p.has & (FULL | BASED)
         self.base = address
         self.bits = p.bits
         self.arrive(address, p)
@@ -468,7 +472,7 @@ cdef class Flow(RecordWriter):
             self.base = <uint32_t>p.value
             return 0
         self.thread = p.context
-        self.suspect = suspect
+        self.suspect, self.unfounded = suspect, False
         self.doubted = p.isa <= THUMB and code_at(self.seen, <uint32_t>p.value, p.isa).branching == ABSENT
         self.bits = LOW
         if p.has & PROGRESS:
@@ -515,7 +519,7 @@ cdef class Flow(RecordWriter):
         return [
             self.saved(), self.regain.saved(), self.seen.logged, items.hex(), self.place, self.begun, self.headed,
             self.aligned, self.doubted, self.bits, self.base, self.suspect, self.mistaken, self.isa, self.partly,
-            self.outside, self.end, self.stretches, self.contradictions, self.left, self.visited,
+            self.outside, self.end, self.stretches, self.contradictions, self.left, self.visited, self.unfounded,
         ]
 
     def load(self, list state not None, bytes history not None):
@@ -529,7 +533,7 @@ cdef class Flow(RecordWriter):
         (
             rows, regain, logged, text, self.place, self.begun, self.headed, self.aligned, self.doubted, self.bits,
             self.base, self.suspect, self.mistaken, self.isa, self.partly, self.outside, self.end, self.stretches,
-            self.contradictions, self.left, self.visited,
+            self.contradictions, self.left, self.visited, self.unfounded,
         ) = state
         items = bytes.fromhex(text)
         if (

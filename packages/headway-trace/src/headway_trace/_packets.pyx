@@ -161,6 +161,8 @@ cdef class StreamParser:
                     at += 1
             if last and self.zeros:
                 add_noise(&found.data[n], self.position + at - self.zeros, self.zeros)
+                if self.zeros <= <uint64_t>self.aligner:  # the stream ends in an A-sync
+                    found.data[n].kind = INCOMPLETE
                 n += 1
                 self.zeros = 0
         self.position += at

@@ -461,12 +461,15 @@ cdef class Flow(RecordWriter):
     cdef int sync(self, Packet* p) except -1:
         # The address may be outside the program. If damage caused that, its other bits may lead back into it.
         cdef bint suspect = self.gap.open and damaged(self.gap.why)
-        if p.reason:
-            self.open_gap(p.reason, p.index)
+        cdef uint8_t why = p.reason
+        if why:
+            if suspect and (p.isa > THUMB or code_at(self.seen, <uint32_t>p.value, p.isa).branching == ABSENT):
+                why = self.gap.why  # nothing says that this is an I-sync at all
+            self.open_gap(why, p.index)
             self.cycle += p.count
             self.gap.cycles += p.count
-            if not p.count or p.reason == OVERFLOW and not self.through_overflow:
-                self.lose(p.reason, p.index)
+            if not p.count or why == OVERFLOW and not self.through_overflow:
+                self.lose(why, p.index)
         elif self.place.known == HERE and self.place.address == p.value and self.place.isa == p.isa:
             self.thread, self.doubted = p.context, False
             self.base = <uint32_t>p.value

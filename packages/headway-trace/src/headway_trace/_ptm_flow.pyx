@@ -8,12 +8,14 @@ tells the last of them.
 Source: ARM IHI 0035B, chapters 2 and 4.
 """
 
+from libc.stdint cimport uint8_t
+
 from headway_trace._packets cimport (
     ALIGNMENT, ATOMS, BASED, BRANCH, CONTEXT, EXCEPTION, FULL, INCOMPLETE, NOISE, SYNC, THUMB, TIMESTAMP, WAYPOINT,
     Packet,
 )
 from headway_trace._program cimport AWAITING, DMB, DSB, HERE, ISB, InstructionTable
-from headway_trace._records cimport DAMAGE, OVERFLOW, TRUNCATED
+from headway_trace._records cimport DAMAGE, OVERFLOW, TRUNCATED, damaged
 from headway_trace._waypoint_regain cimport ADDRESSED, ANYTHING, BRANCHED
 from headway_trace._waypoints cimport Walk, WaypointFlow
 
@@ -81,14 +83,17 @@ cdef class PtmFlow(WaypointFlow):
 
     cdef int sync(self, Packet* p) except -1:
         cdef Walk walk = self.walk
-        walk.resume(ANYTHING if p.reason else ADDRESSED, p.value)
-        if p.reason:
+        cdef uint8_t why = p.reason
+        walk.resume(ANYTHING if why else ADDRESSED, p.value)
+        if why:
             if walk.trial:
                 walk.roll_back()
-            walk.open_gap(p.reason, p.index)
+            if walk.gap.open and damaged(walk.gap.why) and p.isa <= THUMB and walk.outside(p.value, p.isa):
+                why = walk.gap.why  # nothing says that this is an I-sync at all
+            walk.open_gap(why, p.index)
             walk.elapse(p.count)
-            if not self.cycle_accurate or p.reason == OVERFLOW:
-                walk.lose(p.reason, p.index)
+            if not self.cycle_accurate or why == OVERFLOW:
+                walk.lose(why, p.index)
         elif walk.place.known == HERE:
             if walk.place.address == p.value and walk.place.isa == p.isa:
                 walk.thread = p.context

@@ -47,6 +47,7 @@ cdef class Walk(RecordWriter):
     cdef int contradict(self, uint64_t index) except -1
     cdef int assume(self, uint64_t index) except -1
     cdef int pass_by(self, uint64_t index) except -1
+    cdef bint outside(self, uint64_t address, uint8_t isa) except -1
     cdef void ascertain(self, bint certain) noexcept
     cdef int arrive(self, uint64_t address, uint8_t isa, bint certain, uint64_t index) except -1
     cdef int roll_back(self) except -1

@@ -127,8 +127,11 @@ cdef class Walk:
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which the address is not known.
 
-        A gap that ended just now, without an instruction, goes on.
+        A gap that ended just now, without an instruction, goes on. An address on trial that leads out of the program has
+        not turned out to be right.
         """
+        if self.trial and why == IMAGE:
+            return self.roll_back()
         self.resume(ANYTHING, 0)
         self.place.known = NOWHERE
         self.begin_gap(why, index, not self.trial)
@@ -171,9 +174,9 @@ cdef class Walk:
             self.contradict(index)
             return 0
         address = within(address, isa)
+        if (doubted or self.gap.open and damaged(self.gap.why)) and self.outside(address, isa):
+            return 0  # after damage nothing says that this is an address at all
         if doubted:
-            if code_at(self.program, address, isa).branching == ABSENT:
-                return 0
             self.trial, self.mark, self.proved = True, self.used, 0
             self.before, self.began = self.gap, self.cycle
         self.close_gap(index)
@@ -185,6 +188,10 @@ cdef class Walk:
         self.place.address, self.place.isa, self.place.known, self.place.block = address, isa, HERE, 0
         self.ascertain(certain)
         return 0
+
+    cdef bint outside(self, uint64_t address, uint8_t isa) except -1:
+        """Return whether no code is known at an address."""
+        return code_at(self.program, within(address, isa), isa).branching == ABSENT
 
     cdef void ascertain(self, bint certain) noexcept:
         """Take the place for certain again, as an address of the trace is there, if all its bits are right."""

@@ -169,8 +169,8 @@ cdef class Etmv4Flow(WaypointFlow):
         """Begin a gap in which packets are missing: all that is speculative is unknown, but for times."""
         self.drop()
         self.walk.lose(why, index)
-        # The context is that from before damage as a rule. A thread is never shown by a rule.
-        self.stale = why == DAMAGE and self.informed and not self.walk.threads
+        # The context is that from before damage as a rule. A thread is never shown by a rule, so it is not known.
+        self.stale = why == DAMAGE and self.informed
         self.informed = self.stale
         self.must = self.waiting_address = False
         if why == DAMAGE:

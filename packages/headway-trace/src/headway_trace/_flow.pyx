@@ -32,7 +32,7 @@ from headway_trace._program cimport (
     code_at, step,
 )
 from headway_trace._records cimport (
-    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
+    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, NO_THREAD, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
     RecordWriter, Row, add_row, damaged,
 )
 from headway_trace._regain cimport Item, Regain, Stretch, repeats
@@ -242,6 +242,8 @@ cdef class Flow(RecordWriter):
         """Begin a part in which neither address nor time are known."""
         self.open_gap(why, index)
         self.lose_time()
+        if why == DAMAGE:
+            self.thread = NO_THREAD  # what says that another goes on may be missing
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:

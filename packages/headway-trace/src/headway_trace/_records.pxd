@@ -28,6 +28,9 @@ cdef enum Executed:    # whether an instruction's condition was true
     ASSUMED = 4        # a bit beside these: trace and program contradicted each other on the way to the instruction
     ABORTED = 8        # another: a transaction that was aborted has undone it
 
+cdef enum:
+    NO_THREAD = 0xFFFFFFFF  # of a row, where threads are traced: it is not known which, since damage
+
 cdef struct Row:
     uint64_t index, end, cycle, cycles
     uint64_t address

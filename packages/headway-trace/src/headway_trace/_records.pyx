@@ -94,8 +94,7 @@ cdef class Records:
             return Instruction(
                 cycle, r.cycles if r.counted else None, r.address, r.size,
                 None if r.executed & UNTRACED else r.executed & PASSED != 0,
-                r.thread if self.threads else None, r.epoch, r.index, r.why, r.executed & ASSUMED != 0,
-                r.executed & ABORTED != 0,
+                r.thread if self.threads and r.thread != NO_THREAD else None, r.epoch, r.index, r.why, r.executed & ASSUMED != 0,
             )
         if r.sort == GAP:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)
@@ -124,7 +123,7 @@ cdef class Records:
         return None
 
     def contexts(self):
-        """Return the threads of the instructions, a set; empty if they are not traced."""
+        """Return the threads of the instructions, a set, without those that are not known; empty: none are traced."""
         cdef Py_ssize_t i
         cdef uint32_t last = 0
         cdef bint any = False
@@ -132,7 +131,8 @@ cdef class Records:
         for i in range(self.size if self.threads else 0):
             if self.data[i].sort == INSTRUCTION and not (any and self.data[i].thread == last):
                 any, last = True, self.data[i].thread
-                found.add(last)
+                if last != NO_THREAD:
+                    found.add(last)
         return found
 
     def reaches(self, int64_t epoch, uint64_t end):
@@ -259,7 +259,7 @@ cdef class Records:
                 at += 1
                 if r.sort == GAP:
                     at += put_bytes(at, thread)
-                elif self.threads:
+                elif self.threads and r.thread != NO_THREAD:
                     at += put_decimal(at, r.thread)
                 at[0] = c","
                 at += 1

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from headway_trace._records cimport GAP, INSTRUCTION, OFF, Records, Row
+from headway_trace._records cimport GAP, INSTRUCTION, NO_THREAD, OFF, Records, Row
 
 __all__ = ["Selection", "note_threads"]
 
@@ -16,7 +16,8 @@ cdef class Selection:
     """The choice of one stream's records, which are passed to `of` in order.
 
     ``stretches``: (epoch, first cycle, end) in the order of time; None: all. ``threads``: the threads whose
-    instructions are wanted; None: all. A gap may be of any thread, so threads leave out no gap. Records without a cycle
+    instructions are wanted; None: all. A gap may be of any thread, so threads leave out no gap, and no instruction of
+    which the thread is not known. Records without a cycle
     are in no stretch.
     """
 
@@ -69,6 +70,8 @@ cdef class Selection:
 
     cdef bint named_one(self, uint32_t thread) noexcept nogil:
         cdef Py_ssize_t i
+        if thread == NO_THREAD:
+            return True
         for i in range(self.named):
             if self.threads[i] == thread:
                 return True
@@ -108,6 +111,9 @@ def note_threads(Records block not None, list runs, dict last, thread):
         if r.sort == INSTRUCTION and not (known and r.thread == now):
             if seen >= 0:
                 last[now] = block[seen]
+            if r.thread == NO_THREAD:
+                known, seen = False, -1
+                continue
             runs.append((r.thread, r.epoch, r.cycle))
             now, known = r.thread, True
         seen = i if known else -1

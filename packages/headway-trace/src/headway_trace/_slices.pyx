@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 
 from headway.errors import HeadwayError
 from headway_trace._edges cimport SliceEdges
-from headway_trace._records cimport GAP, INSTRUCTION, Records, Row
+from headway_trace._records cimport GAP, INSTRUCTION, NO_THREAD, Records, Row
 from headway_trace.records import Why
 
 __all__ = ["CaptureSlices", "RunSlices"]
@@ -103,6 +103,7 @@ cdef class CaptureSlices:
                     other.gap, other.why, other.known, other.address = True, r.why, not r.size, 0
                 else:
                     other.address, other.thread, other.waited = r.address, r.thread, True
+                    other.threaded = block.threads and r.thread != NO_THREAD
                 self.place(&other)
                 self.cycle = r.cycle
                 self.pass_by(r.cycle)
@@ -114,6 +115,7 @@ cdef class CaptureSlices:
             if not open:
                 open, label = True, function
                 span.epoch, span.start, span.thread, span.address = self.epoch, start, r.thread, r.address
+                span.threaded = block.threads and r.thread != NO_THREAD
                 if start >= self.limit:
                     self.pass_by(start)
             elif span.start == start:  # nothing has taken time yet

@@ -34,7 +34,7 @@ from headway_trace._program cimport (
     code_at, key_of,
 )
 from headway_trace._records cimport (
-    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, PASSED, TAKEN, TIME, UNSYNCHRONISED,
+    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, NO_THREAD, PASSED, TAKEN, TIME, UNSYNCHRONISED,
     UNTRACED, Records, Row, add_row, damaged,
 )
 from headway_trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
@@ -122,6 +122,8 @@ cdef class Walk:
             self.roll_back()
         self.open_gap(why, index)
         self.lose_time()
+        if why == DAMAGE:
+            self.thread = NO_THREAD  # what says that another goes on may be missing
         return 0
 
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:

@@ -26,7 +26,7 @@ DEF MOST = 1 << 16     # elements that are kept, beside those that may be specul
 
 DEF FAILURE = 255      # the kind of an element: a transaction failed
 DEF REMEMBERED = 3     # addresses from which others are completed
-DEF PROOF = 8          # atoms that fit before an indirect branch or an exception, so that an address on trial is certain
+DEF PROOF = 8          # atoms that fit before an indirect branch or an exception, so that an address is certain
 
 cdef inline bint canonical(uint64_t address) noexcept nogil:
     """Return whether a processor can execute there: the bits above those of a virtual address (56) are all the same."""

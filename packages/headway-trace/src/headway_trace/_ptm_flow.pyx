@@ -2,8 +2,8 @@
 
 A branch packet stands for the execution of an indirect branch, and has its target. With the return stack, an atom may
 stand for one, too. Of a direct branch it repeats the target, and comes only where branches are broadcast, or the
-instruction set changes. An exception comes after the last waypoint; if instructions were executed since, a waypoint update
-tells the last of them.
+instruction set changes. An exception comes after the last waypoint; if instructions were executed since, a waypoint
+update tells the last of them.
 
 Source: ARM IHI 0035B, chapters 2 and 4.
 """

@@ -91,7 +91,7 @@ cdef class RecordWriter:
     cdef int restore(self, list state) except -1
 
 cdef inline bint damaged(uint8_t why) noexcept nogil:
-    """Return whether a gap of this reason comes of damage: of bytes that say nothing, something wrong, or nothing more."""
+    """Return whether a gap of this reason comes of damage: of bytes that are none, are wrong, or are missing."""
     return why == DAMAGE or why == CONTRADICTION or why == TRUNCATED
 
 cdef inline bint is_another(uint8_t why, uint8_t before) noexcept nogil:

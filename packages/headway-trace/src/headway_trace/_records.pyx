@@ -94,7 +94,8 @@ cdef class Records:
             return Instruction(
                 cycle, r.cycles if r.counted else None, r.address, r.size,
                 None if r.executed & UNTRACED else r.executed & PASSED != 0,
-                r.thread if self.threads and r.thread != NO_THREAD else None, r.epoch, r.index, r.why, r.executed & ASSUMED != 0,
+                r.thread if self.threads and r.thread != NO_THREAD else None, r.epoch, r.index, r.why,
+                r.executed & ASSUMED != 0,
             )
         if r.sort == GAP:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)

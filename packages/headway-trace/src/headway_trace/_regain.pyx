@@ -20,7 +20,8 @@ from libc.stdlib cimport free, malloc
 from headway_trace._packets cimport BRANCH, EXCEPTION, SYNC, THUMB, Packet
 from headway_trace._records cimport INSTRUCTION
 from headway_trace._program cimport (
-    ABSENT, ALONG, AWAITING, DIRECT, HERE, INDIRECT, INTERWORKED, IT, JUMPED, PLAIN, RETURNS, Code, Place, code_at, step,
+    ABSENT, ALONG, AWAITING, DIRECT, HERE, INDIRECT, INTERWORKED, IT, JUMPED, PLAIN, RETURNS, Code, Place, code_at,
+    step,
 )
 
 DEF EARNS = 4          # steps that each atom adds to the credit

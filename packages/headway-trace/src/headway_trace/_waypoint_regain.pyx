@@ -156,9 +156,9 @@ cdef class WaypointRegain:
         """Return the event from which on a place that fits is surely the right one; ``count``: there is none.
 
         A waypoint counts once after the same atoms, however often it is taken: in a loop the same fits again and again.
-        That it is no indirect branch tells little. That one without a condition was executed tells more, as another place would have
-        had an atom there that says the opposite. What comes after the atoms tells nothing of the first of them: a wrong
-        place may lead onto the right way.
+        That it is no indirect branch tells little. That one without a condition was executed tells more, as another
+        place would have had an atom there that says the opposite. What comes after the atoms tells nothing of the first
+        of them: a wrong place may lead onto the right way.
         """
         cdef uint64_t counted[MOST_COUNTED]
         cdef size_t i, k, n = 0

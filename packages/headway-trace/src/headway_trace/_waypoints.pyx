@@ -34,8 +34,8 @@ from headway_trace._program cimport (
     code_at, key_of,
 )
 from headway_trace._records cimport (
-    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, NO_THREAD, PASSED, TAKEN, TIME, UNSYNCHRONISED,
-    UNTRACED, Records, Row, add_row, damaged,
+    ASSUMED, CONTRADICTION, COUNTED, DAMAGE, FAILED, GAP, IMAGE, INSTRUCTION, ISA_, NO_THREAD, PASSED, TAKEN, TIME,
+    UNSYNCHRONISED, UNTRACED, Records, Row, add_row, damaged,
 )
 from headway_trace._waypoint_regain cimport ANYTHING, ATOM, CREDITED, ELAPSED, STAMP, Event, WaypointRegain
 
@@ -129,8 +129,8 @@ cdef class Walk:
     cdef int open_gap(self, uint8_t why, uint64_t index) except -1:
         """Begin a part in which the address is not known.
 
-        A gap that ended just now, without an instruction, goes on. An address on trial that leads out of the program has
-        not turned out to be right.
+        A gap that ended just now, without an instruction, goes on. An address on trial that leads out of the program
+        has not turned out to be right.
         """
         if self.trial and why == IMAGE:
             return self.roll_back()

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from tests.running import headway
 
 from headway_trace import etmv3, etmv4, ptm
-from headway_trace.records import Gap, Instruction, Why
+from headway_trace._program import InstructionTable
+from headway_trace._waypoints import WaypointFlow
+from headway_trace.records import Gap, Instruction, Record, Why
 
 from . import encoding, programs
 from . import etmv4 as v4
@@ -35,7 +37,7 @@ class Stream:
     """A stream of a program, another that begins where it was switched on again, and what each executed."""
 
     setting: etmv3.Setting | ptm.Setting | etmv4.Setting
-    known: Callable[[], programs.Listing]
+    known: Callable[[], InstructionTable]
     first: bytes
     second: bytes
     executed: tuple[list[int], list[int]]
@@ -49,16 +51,16 @@ class Stream:
     def decoded(self, pieces: Sequence[bytes | None]) -> tuple[list[Gap], list[int]]:
         """The gaps, and the addresses that are shown; None among the pieces: bytes are missing there."""
         parser, flow, at = self.setting.parser(), self.setting.flow(self.known()), 0
-        found = []
+        found = list[Record]()
         for piece in pieces:
             found += flow.feed(parser.lost() if piece is None else parser.feed(piece))
-            while getattr(flow, "waiting", False):
+            while isinstance(flow, WaypointFlow) and flow.waiting:
                 found += flow.more()
             if piece is None:
                 flow.lost(at)
             at += len(piece or b"")
         found += flow.feed(parser.finish())
-        while getattr(flow, "waiting", False):
+        while isinstance(flow, WaypointFlow) and flow.waiting:
             found += flow.more()
         found += flow.finish()
         gaps = [one for one in found if isinstance(one, Gap)]

@@ -96,6 +96,7 @@ cdef class Records:
                 None if r.executed & UNTRACED else r.executed & PASSED != 0,
                 r.thread if self.threads and r.thread != NO_THREAD else None, r.epoch, r.index, r.why,
                 r.executed & ASSUMED != 0,
+                r.executed & ABORTED != 0,
             )
         if r.sort == GAP:
             return Gap(Why(r.why), cycle, r.cycles if r.counted and not r.size else None, r.index, r.end, r.epoch)

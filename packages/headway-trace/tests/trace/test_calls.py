@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.machine.examples import EXAMPLES
 from tests.running import headway
 
 from headway_trace.call_files import callgrind, folded, lcov
 from headway_trace.calls import Calls
 from headway_trace.walk import Kind, Step, kind_of_instruction
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = 0x100
 """Bytes of each function of the program that is made up."""
 CALL, RETURN, BRANCH, RESUME = 0x10, 0x20, 0x30, 0x40

@@ -54,7 +54,7 @@ class Node:
 
     def stacks(self) -> Iterator[tuple[tuple[str, ...], Node]]:
         """Yield each node below this one, with the functions that lead to it, the outermost first."""
-        waiting = [((name,), child) for name, child in self.children.items()]
+        waiting: list[tuple[tuple[str, ...], Node]] = [((name,), child) for name, child in self.children.items()]
         while waiting:
             stack, node = waiting.pop()
             yield stack, node

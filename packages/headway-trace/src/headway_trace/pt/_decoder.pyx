@@ -17,8 +17,8 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from headway_trace._records cimport (
-    ABORTED, CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED,
-    Records, Row,
+    ABORTED, CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, OFF, OVERFLOW, PASSED, TAKEN, TIME, TRUNCATED,
+    UNSYNCHRONISED, Records, Row,
 )
 
 from headway.errors import HeadwayError

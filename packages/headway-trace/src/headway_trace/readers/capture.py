@@ -112,7 +112,7 @@ class CaptureReader:
                 stream.check()
             keep_contents(folder, capture)
         if cycle is not None and not ids:
-            ids = [stream.id for stream in capture.streams.values()]
+            ids = tuple(stream.id for stream in capture.streams.values())
             if len(ids) != 1:
                 have = ", ".join(f"{number:#x}" for number in ids)
                 raise OptionError(f"--cycle is of one stream: name it with --stream; there are {have}")

@@ -252,7 +252,7 @@ class _Finder:
         first = None if head is None else self._there(head, begin, min(end, begin + head.length))
         if first is not None:
             begin = first.at + first.size
-        size = end - begin - 2 * _SIZE
+        size = end - begin - 2 * _SIZE  # if nothing is missing
         if (
             head
             and tail
@@ -282,9 +282,8 @@ class _Finder:
 
     def _left_before(self, tail: Mark, begin: int, end: int, before: Mark | None) -> Chunk | None:
         """Return what is left of a chunk that cannot be repaired, and has no head."""
-        # A description that is damaged is of no use, so that bytes of it do no harm.
-        known = before is None or before.tail or before.number >= END
-        sure = known and tail.sequence == (0 if before is None else before.sequence + 1)
+        # A chunk before it has been found, or is a description: if that is damaged, it is of no use, and does no harm.
+        sure = tail.sequence == (0 if before is None else before.sequence + 1)
         size = min(end - begin - _SIZE, tail.length)
         return Chunk(tail, end - size, size, False, sure=sure) if size > 0 else None
 

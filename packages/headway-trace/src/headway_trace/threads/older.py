@@ -88,7 +88,7 @@ class _Search:
         if len(raw) < HEAD.size:
             return False
         number, length = HEAD.unpack(raw)
-        return number < self._cores and 0 < length <= _MAX_CHUNK
+        return bool(number < self._cores and 0 < length <= _MAX_CHUNK)
 
     def _plausible(self, at: int) -> bool:
         """Return whether a chunk begins at a byte of the file, if its number or one bit of its length may be wrong."""

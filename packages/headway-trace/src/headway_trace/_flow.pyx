@@ -32,8 +32,8 @@ from headway_trace._program cimport (
     code_at, step,
 )
 from headway_trace._records cimport (
-    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, NO_THREAD, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED, Records,
-    RecordWriter, Row, add_row, damaged,
+    CONTRADICTION, DAMAGE, GAP, IMAGE, INSTRUCTION, ISA_, NO_THREAD, OVERFLOW, TAKEN, TIME, TRUNCATED, UNSYNCHRONISED,
+    Records, RecordWriter, Row, add_row, damaged,
 )
 from headway_trace._regain cimport Item, Regain, Stretch, repeats
 

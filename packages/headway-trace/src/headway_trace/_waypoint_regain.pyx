@@ -3,9 +3,9 @@
 While the place is not known after damage, atoms and times are kept. When the next address comes, all places where the
 stream may be are followed along the atoms: the waypoints that it has taken last. A place drops out if an atom says that
 a waypoint without a condition failed one, if an indirect branch comes without an address, or if what comes after the
-atoms cannot come there. If those that are left come to the same waypoint, the place is known from there on, once so many
-atoms have fitted that others would hardly do so: the stream may be where it has not been before. The first atom may be
-the wrong one, so it is left out if none fits.
+atoms cannot come there. If those that are left come to the same waypoint, the place is known from there on, once so
+many atoms have fitted that others would hardly do so: the stream may be where it has not been before. The first atom
+may be the wrong one, so it is left out if none fits.
 
 The search costs time, which is counted in steps, as in `_regain`.
 """

@@ -17,6 +17,7 @@ from tests.compiling import PROGRAMS
 
 from headway.linux.bpf.shared.layout import CODE_KINDS, STACK_ENDS, STACK_WORDS, size_of
 from headway.linux.bpf.unwinding.tables import _joined, walked
+from headway.linux.options import Selection
 from headway.linux.symbols.walked import STACK_ENDS as WORDS
 from headway.model import Profile
 
@@ -87,7 +88,18 @@ def library(build: Build) -> Path:
 @pytest.fixture(scope="module")
 def found(build: Build, library: Path) -> Profile:
     """A profile of a program whose call chains are known."""
-    return profile(build("unwound", WITHOUT), library)
+    return of_known_program(build("unwound", WITHOUT), library)
+
+
+def of_known_program(*command: Path) -> Profile:
+    """A profile of a program that begins when it is known what it has mapped."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdin is not None
+            stdin = process.stdin
+            return profile(selection=Selection(pids=(process.pid,)), started=lambda *_: stdin.close())
+        finally:
+            process.kill()
 
 
 def user_stacks(found: Profile) -> Counter[Stack]:
@@ -177,7 +189,7 @@ class TestWaitsAndDepth:
 @pytest.mark.kernel
 @pytest.mark.skipif(not X86_64, reason="needs x86-64: stacks are walked by frame pointers elsewhere")
 def test_a_static_program_has_its_callers(build: Build) -> None:
-    user = user_stacks(profile(build("unwound", (*WITHOUT, "-static"), "unwound_static")))
+    user = user_stacks(of_known_program(build("unwound", (*WITHOUT, "-static"), "unwound_static")))
     assert holds(user, "main", "aligned", "spin") > 0
     assert any(begins_whole(stack) and "handler" in stack for stack in user)
 
@@ -186,7 +198,21 @@ def test_a_static_program_has_its_callers(build: Build) -> None:
 @pytest.mark.kernel
 @pytest.mark.skipif(not X86_64, reason="needs x86-64: stacks are walked by frame pointers elsewhere")
 def test_python_is_walked_through() -> None:
-    code = "import time\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: sorted(range(999))"
-    user = user_stacks(profile(sys.executable, "-c", code))
-    whole = sum(time for stack, time in user.items() if begins_whole(stack))
-    assert whole > 0.5 * sum(user.values()), "the rest is before what it has mapped was known"
+    code = (
+        "import time\ninput()\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: sorted(range(999))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        stdin = process.stdin
+        try:
+
+            def answer() -> None:
+                stdin.write(b"\n")
+                stdin.close()
+
+            found = profile(selection=Selection(pids=(process.pid,)), started=lambda *_: answer())
+        finally:
+            process.kill()
+    user = user_stacks(found)
+    assert sum(user.values()) > 0
+    assert all(begins_whole(stack) for stack in user), set(user)

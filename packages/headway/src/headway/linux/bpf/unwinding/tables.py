@@ -41,6 +41,8 @@ RULES = 1 << 15
 """Different rules, 32 bytes each."""
 MOST_ROWS = 192 * FRAME_CHUNK
 """Rows of all files, 8 bytes each: 192 MiB."""
+_FIRST_ROWS = 4 * FRAME_CHUNK
+"""Rows that there is memory for from the beginning: each further part takes a grace period of the kernel's."""
 FOUND = 1 << 12
 """Addresses that a walk remembers (N_FOUND in unwinding.h)."""
 _CODE_MAPPING = np.dtype(
@@ -155,6 +157,7 @@ class CodeTables:
         self._version = 0
         self.problems: dict[str, str] = {}
         """What has found no room."""
+        self._take_memory(_FIRST_ROWS)
         assert size_of("frame_rule") == RULE.itemsize
         assert size_of("frame_row") == ROW.itemsize
         assert size_of("code_mapping") == _CODE_MAPPING.itemsize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -74,6 +75,30 @@ def test_losses_stay_in_the_budget_while_rates_change_at_most_twofold(
     fleet = Fleet([ModelBuffer(CAPACITY, steps, counts=counts)], [CpuTime(CAPACITY, usual=Usual(20_000 / SECOND))])
     fleet.run(sum(step.length for step in steps))
     assert fleet.lost_share <= 0.05
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("factor", [4, 12, 50])
+def test_a_thread_with_bursts_loses_no_more_than_the_budget(factor: float, counts: bool) -> None:
+    """Its rate is a multiple of the usual one, and again the usual one, for 50 to 200 ms each."""
+    chance = random.Random(factor)
+    steps = [Phase(chance.randint(50 * MS, 200 * MS), 1.0, 20_000.0 * (factor if n % 2 else 1)) for n in range(300)]
+    fleet = Fleet([ModelBuffer(CAPACITY // 8, steps, counts=counts)], [CpuTime(CAPACITY // 8)])
+    fleet.run(sum(step.length for step in steps))
+    assert fleet.lost_share <= 0.05
+    assert len(fleet.looks) <= 4 * fleet.useful
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_the_rate_of_bursts_is_given_back_when_they_are_over(counts: bool) -> None:
+    policy = CpuTime(CAPACITY // 8)
+    rates = [20_000.0, 240_000.0] * 20
+    steps = [Phase(100 * MS, 1.0, rate) for rate in rates] + [Phase(400 * SECOND, 1.0, 20_000.0)]
+    fleet = Fleet([ModelBuffer(CAPACITY // 8, steps, counts=counts)], [policy])
+    fleet.run(4 * SECOND)
+    assert policy.rate * SECOND > 200_000
+    fleet.run(400 * SECOND)
+    assert policy.rate * SECOND == pytest.approx(20_000, rel=0.05)
 
 
 @pytest.mark.parametrize("counts", [True, False])

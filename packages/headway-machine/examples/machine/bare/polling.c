@@ -60,6 +60,7 @@ struct thread {
     uint32_t due; /* fixed period: when it looks next */
     uint32_t since, next, interval, rate; /* processor time: of the last drain, of the next look; bytes in 65,536 cycles */
     uint32_t loss; /* of 65,536 */
+    uint32_t held; /* the rate of bursts, while they cost more than the budget */
     uint8_t kind, work, parts; /* parts: 1 / so many of a buffer are worth a look */
     bool own; /* the rate is its own */
     struct thread *following;
@@ -140,7 +141,8 @@ static uint32_t wanted(const struct thread *thread)
 {
     uint32_t aim = smaller(polling_capacity * 11 / 10 / thread->parts,
                            (polling_capacity + polling_capacity / thread->parts) / 2);
-    return thread->rate ? larger(1, (aim << 16) / thread->rate) : UINT32_MAX;
+    uint32_t rate = larger(thread->rate, thread->held);
+    return rate ? larger(1, (aim << 16) / rate) : UINT32_MAX;
 }
 
 /* Learn from a look that found so many bytes; whether to drain the buffer. */
@@ -166,6 +168,10 @@ static bool looked(struct thread *thread, uint32_t used, uint32_t filled)
         else if (thread->loss < 65536 / 40 && thread->parts > 2)
             thread->parts /= 2;
     }
+    if (!full)
+        thread->held -= thread->held / 256;
+    else if (thread->loss > 65536 / 20)
+        thread->held = larger(thread->held, thread->rate);
     uint32_t before = thread->interval;
     thread->interval = smaller(wanted(thread), full ? before / 2 : smaller(before * 2, 1u << 30));
     if (drained) {
@@ -173,7 +179,8 @@ static bool looked(struct thread *thread, uint32_t used, uint32_t filled)
         thread->next = used + thread->interval;
     } else {
         uint32_t aim = polling_capacity * 11 / 10 / thread->parts;
-        uint32_t rest = found ? ((aim - smaller(aim, filled)) << 16) / found : UINT32_MAX;
+        uint32_t rate = larger(found, thread->held);
+        uint32_t rest = rate ? ((aim - smaller(aim, filled)) << 16) / rate : UINT32_MAX;
         thread->next = used + larger(smaller(rest, 2 * spent), thread->interval / 8);
     }
     return drained;

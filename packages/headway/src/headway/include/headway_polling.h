@@ -60,6 +60,7 @@ struct headway_polling {
     double budget;     /* the share of the records that may be lost */
     double loss;       /* the mean share that was lost lately */
     double rate;       /* at which the buffer fills, in bytes per unit of processor time; 0: unknown */
+    double held;       /* the rate of bursts, while they cost more than the budget */
     double interval;   /* processor time from a drain to the next look */
     double next;       /* the thread's processor time at the next look */
     int64_t since;     /* the thread's processor time at the last drain; -1: not known */
@@ -97,6 +98,7 @@ HEADWAY_POLLING_API_ bool headway_polling_looked(struct headway_polling *polling
 #define HEADWAY_POLLING_AT_ONCE_ (1.0 / 8)  /* the shortest wait for the rest of the useful part, in intervals */
 #define HEADWAY_POLLING_TOO_SOON_ (1.0 / 16) /* the shortest time between two readings of the clock, in intervals */
 #define HEADWAY_POLLING_FADING_ (1.0 / 256) /* the weight of a slower drain in the usual rate */
+#define HEADWAY_POLLING_GIVING_BACK_ (1.0 / 256) /* of the rate of bursts, by each look that finds room in the buffer */
 
 static inline double headway_polling_less_(double a, double b)
 {
@@ -108,14 +110,20 @@ static inline double headway_polling_more_(double a, double b)
     return b > a ? b : a;
 }
 
+/* The rate that looks are made for: the mean, or that of bursts. */
+static inline double headway_polling_rate_(const struct headway_polling *polling)
+{
+    return headway_polling_more_(polling->rate, polling->held);
+}
+
 /* The processor time in which the buffer fills to the wanted part; infinite while the rate is unknown. */
 static inline double headway_polling_wanted_(const struct headway_polling *polling)
 {
     double part = headway_polling_less_(HEADWAY_POLLING_AIM_ * polling->part, (1 + polling->part) / 2);
 
-    if (!(polling->rate > 0))
+    if (!(headway_polling_rate_(polling) > 0))
         return INFINITY;
-    return headway_polling_more_(1.0, part * polling->capacity / polling->rate);
+    return headway_polling_more_(1.0, part * polling->capacity / headway_polling_rate_(polling));
 }
 
 HEADWAY_POLLING_API_ void headway_polling_init(struct headway_polling *polling, int64_t capacity,
@@ -125,7 +133,7 @@ HEADWAY_POLLING_API_ void headway_polling_init(struct headway_polling *polling, 
     polling->capacity = (double)capacity;
     polling->useful = polling->part = 0.5;
     polling->budget = 0.05;
-    polling->loss = polling->rate = polling->next = 0.0;
+    polling->loss = polling->rate = polling->held = polling->next = 0.0;
     polling->interval = (double)first;
     polling->since = polling->asked = polling->asked_at = -1;
     polling->backing_off = 1;
@@ -153,8 +161,8 @@ HEADWAY_POLLING_API_ int64_t headway_polling_due(struct headway_polling *polling
     if (left <= 0)
         return now;
     left = headway_polling_more_(left, polling->interval * HEADWAY_POLLING_TOO_SOON_);
-    if (idle && polling->rate > 0) {
-        left = headway_polling_more_(left, HEADWAY_POLLING_IDLE_ * polling->capacity / polling->rate -
+    if (idle && headway_polling_rate_(polling) > 0) {
+        left = headway_polling_more_(left, HEADWAY_POLLING_IDLE_ * polling->capacity / headway_polling_rate_(polling) -
                                                (double)(used - polling->since));
     } else if (idle) {
         polling->backing_off *= polling->backing_off < HEADWAY_POLLING_MAX_BACKOFF_ ? 2 : 1;
@@ -202,6 +210,11 @@ HEADWAY_POLLING_API_ bool headway_polling_looked(struct headway_polling *polling
         else if (polling->loss < polling->budget / 2 && polling->part < polling->useful)
             polling->part = headway_polling_less_(polling->useful, polling->part * 2);
     }
+    /* Bursts that cost more than the budget are looked for until they have not come for long. */
+    if (!full)
+        polling->held *= 1 - HEADWAY_POLLING_GIVING_BACK_;
+    else if (polling->loss > polling->budget)
+        polling->held = headway_polling_more_(polling->held, polling->rate);
 
     polling->interval = headway_polling_less_(headway_polling_wanted_(polling), full ? before / 2 : before * 2);
     if (drained) {
@@ -210,6 +223,7 @@ HEADWAY_POLLING_API_ bool headway_polling_looked(struct headway_polling *polling
     } else {
         /* Wait for the rest, at the rate at which the buffer was filling, but at most twice the time so far. */
         rest = headway_polling_more_(0.0, HEADWAY_POLLING_AIM_ * polling->part * polling->capacity - there);
+        found = headway_polling_more_(found, polling->held);
         rest = found > 0 ? headway_polling_less_(rest / found, 2 * spent) : 2 * spent;
         polling->next = (double)used + headway_polling_more_(rest, polling->interval * HEADWAY_POLLING_AT_ONCE_);
     }

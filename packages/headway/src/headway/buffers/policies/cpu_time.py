@@ -22,10 +22,10 @@ AT_ONCE = 1 / 8
 """The shortest wait for the rest of the useful part, as a fraction of the interval."""
 TOO_SOON = 1 / 16
 """The shortest time between two reads of the thread's clock, as a fraction of the interval."""
-
-
 FADING = 1 / 256
 """The weight of a slower drain in the usual rate."""
+GIVING_BACK = 1 / 256
+"""The part of the rate of bursts that each look gives back which finds room in the buffer."""
 
 
 class Usual:
@@ -54,7 +54,8 @@ class CpuTime:
     fills the part ``useful`` of the buffer. Before that time has passed on the clock no look can be useful, because no
     thread uses more than one processor; the thread's clock is not even read. After a look that found too little, the
     policy waits for the rest. After a look that found a full buffer, it halves the interval. While more than ``budget``
-    is lost, it halves ``useful`` as well.
+    is lost, it halves ``useful`` as well, and looks are made for the rate at which the buffer ran full, and no longer
+    for the mean. That rate is given back slowly, so that it outlasts what is between two bursts.
     """
 
     reads_clock = True
@@ -78,6 +79,7 @@ class CpuTime:
         self._loss = 0.0
         self._usual = usual or Usual()
         self._rate = 0.0
+        self._held = 0.0  # the rate of bursts, while they cost more than the budget
         self._own = False  # whether the rate comes from looks of its own
         self._interval = float(first)
         self._since: int | None = None  # the processor time of the last drain
@@ -87,8 +89,8 @@ class CpuTime:
 
     @property
     def rate(self) -> float:
-        """The current estimate of the rate, in bytes per unit of processor time."""
-        return self._rate
+        """The rate that looks are made for, in bytes per unit of processor time: the mean, or that of bursts."""
+        return max(self._rate, self._held)
 
     @property
     def interval(self) -> float:
@@ -115,8 +117,8 @@ class CpuTime:
         if left <= 0:
             return now
         left = max(left, self._interval * TOO_SOON)
-        if idle and self._rate:
-            left = max(left, IDLE * self._capacity / self._rate - (used - self._since))
+        if idle and self.rate:
+            left = max(left, IDLE * self._capacity / self.rate - (used - self._since))
         elif idle:
             self._backing_off = min(2 * self._backing_off, MAX_BACKOFF)
             left *= self._backing_off
@@ -145,18 +147,23 @@ class CpuTime:
                 self._part = max(min(MIN_PART, self._useful), self._part / 2)
             elif self._loss < self._budget / 2 and self._part < self._useful:
                 self._part = min(self._useful, self._part * 2)
+        if not full:
+            self._held *= 1 - GIVING_BACK
+        elif self._loss > self._budget:
+            self._held = max(self._held, self._rate)
         before = self._interval
         self._interval = min(self._wanted(), before / 2 if full else before * 2)
         if drained:
             self._since = used
             self._next = used + self._interval
         else:
-            rest = max(0, AIM * self._part * self._capacity - filled) / found if found else float("inf")
+            rate = max(found, self._held)
+            rest = max(0, AIM * self._part * self._capacity - filled) / rate if rate else float("inf")
             self._next = used + max(min(rest, 2 * spent), self._interval * AT_ONCE)
         return drained
 
     def _wanted(self) -> float:
         """Return the processor time in which the buffer fills to the wanted part."""
-        if not self._rate:
+        if not self.rate:
             return float("inf")
-        return max(1.0, min(AIM * self._part, (1 + self._part) / 2) * self._capacity / self._rate)
+        return max(1.0, min(AIM * self._part, (1 + self._part) / 2) * self._capacity / self.rate)

@@ -299,6 +299,24 @@ def cpu_command() -> None:
         assert (p["utilisation"] is None) == (p["dropped"] is not None), p
 
 
+def uses() -> Ledger:
+    """System calls by file and holders of locks: the programs beside the others (linux/bpf/tables)."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, str(PROGRAMS / "known_calls.py"), folder]
+        ledger, _ = measure(*words, options=MeasureOptions(calls=True, why=True, locks=True))
+    found = ledger.uses
+    assert found is not None
+    assert found.calls is not None
+    assert found.locks is not None
+    assert "locks" not in ledger.reasons, ledger.reasons["locks"]
+    written = sum(
+        use.count for use in found.calls if use.call == "write" and use.file is not None and use.file.kind == "disk"
+    )
+    assert written == 30, written
+    assert found.errors[ledger.threads[0].pid, "rmdir", 2] == 7
+    return ledger
+
+
 def clocks() -> Ledger:
     """The level at which no program runs at anything that happens often: no thread is lost there, too."""
     code = "import threading\nfor i in range(100):\n    t = threading.Thread(target=print); t.start(); t.join()"
@@ -323,6 +341,7 @@ LAWS: dict[str, Callable[[], Ledger | None]] = {
     "cpuset": cpuset,
     "hotplug": hotplug,
     "cpu": cpu_command,
+    "uses": uses,
 }
 """Programs under the laws, by what they show."""
 
@@ -369,7 +388,7 @@ def refuse(why: HeadwayError) -> None:
 
 
 def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
-    """What is to be tried: ``gate`` (loading alone, and two programs), ``shapes``, ``laws``, ``all``, or one task."""
+    """What is to be tried: ``gate`` (loading alone, and three programs), ``shapes``, ``laws``, ``all``, or one task."""
     if which == "gate":
         library = Library()
         try:
@@ -381,6 +400,7 @@ def tasks(which: str) -> Iterator[tuple[str, Callable[[], Ledger | None]]]:
             yield f"load: {name}", partial(trial, library, shape, features)
         yield "law: python threads", python_threads
         yield "law: outside calls", outside_calls
+        yield "law: uses", uses
         yield "law: clocks", clocks
         return
     if which not in ("all", "shapes", "laws"):

@@ -23,6 +23,8 @@ DISTRIBUTIONS = {
     "headway": (
         "headway/linux/bpf/progress.bpf.o",
         "headway/linux/bpf/plain.bpf.o",
+        "headway/linux/bpf/calls.bpf.o",
+        "headway/linux/bpf/locks.bpf.o",
         "headway/linux/bpf/clocks.bpf.o",
         "headway/linux/syscalls/_calls.py",
         "headway/demo/threads",

@@ -24,6 +24,7 @@ from headway.model import (
     Window,
     kind_of,
 )
+from headway.model.uses import LockHolder, LockUse, Uses
 from headway.views.advice import what_would_help
 
 SECOND = 10**9
@@ -483,6 +484,26 @@ def test_a_thread_that_mostly_waits_is_told_why_but_sleeping_is_its_own_wish() -
 
 def woken(state: str, name: str, share: float, tid: int | None = None) -> Cause:
     return Cause(state, Behind.WAKER, name, round(share * SECOND), 10, tid)
+
+
+@pytest.mark.parametrize(
+    ("doing", "words"),
+    [
+        ({"wait.disk": 80, "user": 20}, "for a lock whose holder waits for a disk meanwhile, 100% of it on cache_lock"),
+        ({"ready.own": 60, "user": 40}, "for a lock whose holder is ready meanwhile and gets no processor"),
+        ({"user": 80, "wait.disk": 20}, "for a lock, 100% of it on cache_lock"),
+        ({}, "for a lock, 100% of it on cache_lock"),
+    ],
+)
+def test_what_the_holder_of_a_lock_does_decides_the_remedy(doing: dict[str, int], words: str) -> None:
+    about = Cause("wait.futex", Behind.OBJECT, "cache_lock", round(0.6 * SECOND), 10)
+    found = ledger(replace(thread(user=0.2, wait__futex=0.6), causes=(about,)))
+    holder = LockHolder(99, "refresher", 100, 9, doing)
+    lock = LockUse(found.threads[0].pid, "cache_lock", "wait.futex", 9, 100, 100, (holder,))
+    (advice,) = advise(replace(found, uses=Uses(locks=(lock,))))
+    assert words in advice.text
+    if words == "for a lock, 100% of it on cache_lock":
+        assert "hold it for a shorter time" in advice.text
 
 
 @pytest.mark.parametrize(("name", "tid"), [("softirq.block", None), ("irq.device", None), ("jbd2/vda-8", 200)])

@@ -34,6 +34,8 @@ NOT_IN_A_SHAPE = {
     "prepared": "what the caller does just before measuring begins",
     "meanwhile": "what the caller does while the programs are loaded",
     "cgroups": "the reader tells them",
+    "calls": "programs of an object of its own count them",
+    "locks": "likewise",
     "ring_words": "a size",
     "task_attributes": "user space finds them in the programs that are measured",
 }

@@ -53,6 +53,27 @@ def rows_of(rows: Sequence[Row], threads: Sequence[ThreadSeen], window: Window) 
     return gather([batch], {thread.thread: thread for thread in threads}, window)
 
 
+def written(
+    threads: Sequence[Sequence[tuple[int, str, int, int]]], first: int = FUTEX
+) -> tuple[list[Row], list[ThreadSeen], Window]:
+    """Rows of threads whose spans follow each other: (duration, state, futex, the thread that ends the wait).
+
+    ``first``: the address of futex 0, which is none. The others follow, one a byte.
+    """
+    rows: list[Row] = []
+    seen = []
+    for number, spans in enumerate(threads):
+        at = START
+        for duration, state, futex, waker in spans:
+            waits = state == "wait.futex"
+            by = waker if waits and waker < len(threads) and waker != number else -1
+            cpu = -1 if state in ("ready", "wait.disk", "wait.futex") else 0
+            rows.append((at, duration, 0, cpu, number, state, by, "", first + futex if waits and futex else 0))
+            at += duration
+        seen.append(ThreadSeen(number, 100 + number, 100, f"t{number}", START, START, at))
+    return rows, seen, Window(START, max(START + sum(span[0] for span in spans) for spans in threads))
+
+
 @dataclass(slots=True)
 class _Thread:
     number: int

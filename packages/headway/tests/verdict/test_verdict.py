@@ -9,6 +9,7 @@ from hypothesis import given
 from tests.ledgers import ledgers
 
 from headway.model import Behind, Cause, Cell, Ledger, Precision, Quality, Thread, Window
+from headway.model.uses import LockHolder, LockUse, Uses
 from headway.verdict import MOST, Verdict, Why, verdict
 
 SECOND = 10**9
@@ -138,6 +139,47 @@ def test_who_had_a_lock_comes_before_who_released_it() -> None:
     found = first(one, thread(2, 1, "refresher", user=0.5))
     assert found.why is Why.LOCK
     assert found.text.endswith("for heap 0x10, 83 % of that in waits that began while refresher had it")
+
+
+@pytest.mark.parametrize(
+    ("doing", "words"),
+    [
+        ({"wait.disk": 80, "user": 20}, ", which meanwhile waited for a disk for 80 % of the time"),
+        (
+            {"ready.neighbour": 50, "ready": 10, "user": 40},
+            ", which meanwhile was ready without a processor for 60 % and ran its own code for 40 % of the time",
+        ),
+        ({"wait.futex": 100}, ", which meanwhile waited for another lock for 100 % of the time"),
+        ({"unknown": 60, "wait.disk": 40}, ""),
+        ({"kernel.reclaim": 25, "user": 25, "wait.net": 25, "stolen": 25}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_the_holder_did_meanwhile_is_said_where_it_is_known(doing: dict[str, int], words: str) -> None:
+    had = Cause("wait.futex", Behind.HOLDER, "refresher", SECOND * 9 // 10, 9, 2)
+    one = thread(1, 1, "search", object_("cache_lock", 0.9), had, wait__futex=0.9, user=0.1)
+    holder = LockHolder(2, "refresher", 100, 9, doing)
+    others = LockHolder(2, "refresher", 100, 9, {"wait.sleep": 100})
+    locks = (
+        LockUse(1, "cache_lock", "wait.futex", 9, 100, 100, (holder,)),
+        LockUse(7, "cache_lock", "wait.futex", 9, 100, 100, (others,)),
+    )
+    found = ledger(one, thread(2, 1, "refresher", user=0.5))
+    (said, *_) = verdict(replace(found, uses=Uses(locks=locks)))
+    assert said.text.endswith(f"in waits that began while refresher had it{words}")
+
+
+def test_the_lock_of_a_recording_has_who_released_it_and_what_that_did() -> None:
+    one = thread(1, 1, "search", wait__futex=0.6, user=0.4)
+    waited = SECOND * 6 // 10
+    holder = LockHolder(2, "refresher", waited, 9, {"wait.disk": SECOND * 45 // 100, "user": SECOND * 15 // 100})
+    lock = LockUse(1, "cache_lock", "wait.futex", 9, waited, waited, (holder,))
+    found = ledger(one, thread(2, 1, "refresher", user=0.1), source="recording")
+    (said, *_) = verdict(replace(found, uses=Uses(locks=(lock,))))
+    assert said.text == (
+        "search (1) waited 60 % of its time (600 ms) for cache_lock, 100 % of that until refresher released it, "
+        "which meanwhile waited for a disk for 75 % of the time"
+    )
 
 
 def test_an_interrupt_does_not_release_a_lock() -> None:

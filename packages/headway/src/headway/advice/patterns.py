@@ -464,6 +464,25 @@ LOCK = Pattern(
     _WHICH,
 )
 """Instead of that for ``futex`` where it is one (`headway.advice.locks`)."""
+LOCKS_BY_HOLDER = {
+    "disk": Pattern(
+        "for a lock whose holder waits for a disk meanwhile: read and write before or after it has it; a faster disk "
+        "helps, shorter code does not",
+        _WHICH,
+    ),
+    "ready": Pattern(
+        "for a lock whose holder is ready meanwhile and gets no processor: start fewer threads, allow it more "
+        "processors, or a higher priority; shorter code helps less",
+        _WHICH,
+    ),
+    "lock": Pattern("for a lock whose holder waits for another lock: take them one after the other", _WHICH),
+    "socket": Pattern("for a lock whose holder waits for a socket: do not keep it while asking others", _WHICH),
+    "pipe": Pattern("for a lock whose holder waits for a pipe: do not keep it while asking others", _WHICH),
+    "child": Pattern("for a lock whose holder waits for a child process: start that before it is taken", _WHICH),
+    "sleep": Pattern("for a lock whose holder sleeps meanwhile: let it go before that", _WHICH),
+    "memory": Pattern("for a lock whose holder waits for memory: give the machine or its group more", _WHICH),
+}
+"""Instead of `LOCK`, by what its holder did for most of that time (`headway.model.holders`)."""
 WAITS_FOR_OTHERS = {
     "disk": Pattern(
         "for a file: no disk keeps it, but who woke it does (it fills or serves the file, or had a lock): measure that",

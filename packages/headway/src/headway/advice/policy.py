@@ -16,6 +16,7 @@ from functools import cache, partial
 from headway.dataclass import dataclass
 from headway.model.cause import Behind, Cause
 from headway.model.cell import Cell
+from headway.model.holders import meanwhile
 from headway.model.indices import interrupt_time, is_interrupt, processor_time
 from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Thread
@@ -84,6 +85,8 @@ _FEW_CALLS = 10
 """So few calls are not gathered."""
 
 
+_MOST_OF_HOLDING = 0.5
+"""What a holder did for this share of the time that others waited for its lock decides the remedy."""
 _OF_TD = frozenset({"mpi", "kpi", "iopi"})
 _Rows = Sequence[tuple[Thread, Mapping[Kind, int]]]
 
@@ -378,7 +381,7 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
     living = _living(ledger) if found else frozenset()
     for (reason, lock), threads in sorted(found.items(), key=lambda item: -time_in(item[1][0], f"wait.{item[0][0]}")):
         first, others = threads[0], threads[1:] if lock else []
-        pattern = patterns.LOCK if lock else _wait_pattern(first, reason, causes=causes)
+        pattern = _lock_pattern(ledger, lock) if lock else _wait_pattern(first, reason, causes=causes)
         times = [time_in(thread, f"wait.{reason}") for thread in (first, *others)]
         share = times[0] / first.span
         what, _, helps = pattern.text.partition(": ")
@@ -388,6 +391,14 @@ def _of_waiting(ledger: Ledger, rows: _Rows, r: Thresholds) -> Iterator[Advice]:
         command = _command(pattern.command, first, living)
         advice = Advice(first.tid, "wait", share, r.wait, text, command, at_stake=sum(times), name=first.name)
         yield _without_linux(ledger, replace(advice, alike=len(others)))
+
+
+def _lock_pattern(ledger: Ledger, lock: Lock) -> Pattern:
+    """Return the pattern of a lock, by what its holder did for most of the time that others waited for it."""
+    pid, name = lock
+    did = meanwhile(ledger, (pid,), name)
+    known = did and did[0].share > _MOST_OF_HOLDING
+    return patterns.LOCKS_BY_HOLDER.get(did[0].kind, patterns.LOCK) if known else patterns.LOCK
 
 
 def _waits_by_reason(

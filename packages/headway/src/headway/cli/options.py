@@ -291,6 +291,8 @@ class TargetOptions:
         otherwise: Level = Level.INTERRUPTS,
         default_budget: float | None = None,
         durations: int = 0,
+        calls: bool = False,
+        locks: bool = False,
     ) -> MeasureOptions:
         """Return the measure options; causes are recorded if --why asks for them, or with ``causes``.
 
@@ -298,8 +300,8 @@ class TargetOptions:
 
         ``when``: the conditions of --when. ``otherwise``: the level of detail where none was asked for.
         ``default_budget``: the budget if every thread is measured and no option says, or decides, what is measured
-        exactly. ``durations``: as in `MeasureOptions`. Raises UsageError if options need a level of detail that was not
-        asked for.
+        exactly. ``durations``, ``calls``, ``locks``: as in `MeasureOptions`. Raises
+        UsageError if options need a level of detail that was not asked for.
         """
         level = Level(self.level) if self.level else Level.INTERRUPTS if self.budget else otherwise
         if when:
@@ -334,6 +336,8 @@ class TargetOptions:
             functions=self._marked(),
             events=self.events,
             why=causes or bool(self.why),
+            calls=calls,
+            locks=locks,
             cgroups=cgroups,
             level=level,
             budget=budget,

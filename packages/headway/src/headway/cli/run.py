@@ -61,6 +61,11 @@ def exit_status(group: click.Command, arguments: Sequence[str] | None = None) ->
     except click.exceptions.NoArgsIsHelpError as error:
         with suppress(OSError):
             click.echo(error.format_message(), err=True)
+            if error.ctx is not None and error.ctx.parent is None:
+                from .offer import offer
+
+                if lines := offer():
+                    click.echo(f"\n{lines}", err=True)
         return _FAILED
     except click.ClickException as error:
         say(error.format_message())

@@ -20,6 +20,7 @@ from headway.linux.placement.facilities import facilities
 from headway.linux.placement.still_there import about_the_living
 from headway.model import Ledger
 from headway.verdict import verdict
+from headway.views.listing import LINES
 from headway.views.printable import clean
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ __all__ = ["command"]
     is_flag=True,
     help="Show every state of every thread, the processors, and all notes on the figures.",
 )
+@click.option(
+    "--locks",
+    "with_locks",
+    is_flag=True,
+    help="Show the locks that threads waited for: who had them meanwhile, and what that thread did.",
+)
 @durations_option
 @listing_options
 @narrowing_options
@@ -53,6 +60,7 @@ def command(
     as_json: bool,
     from_transitions: bool,
     verbose: bool,
+    with_locks: bool,
     durations: int | None,
     listed: ListingOptions,
     html: str | None,
@@ -61,6 +69,7 @@ def command(
     headway report run.hw                    every thread's progress
     headway report run.hw --html run.html    a page with timeline and wait chains
     headway report -v run.hw                 every state too
+    headway report --locks run.hw            locks, and what their holders did
     headway report --json run.hw             as headway stat --json
     headway report prof.hw                   a profile: lost time by state
     headway report prof.hw --index wait      a profile: waits by place in the code
@@ -91,7 +100,7 @@ def command(
             show_recorded_profile(path, stream, part=part, state=state, as_json=as_json, limit=listed.limit or SHOWN)
         return
     with Recording(path) as recording:
-        ledger, advice = _figures(recording, from_transitions, durations)
+        ledger, advice = _figures(recording, from_transitions, durations, with_locks)
         document = recording.document
     with answer_to(output) as stream:
         if as_json:
@@ -109,10 +118,21 @@ def command(
             show_verdict(console, verdict(ledger))
             listing = listed.listing(console, verbose=verbose)
             print_table(console, ledger, advice=advice, listing=listing, verbose=verbose, durations=bool(durations))
+            if with_locks:
+                from headway.views.lines import show
+                from headway.views.uses import use_tables
+
+                limit = None if listed.every_line else listed.limit or LINES
+                show(console, [[], *use_tables(ledger, ["locks"], width=console.width, limit=limit, verbose=verbose)])
 
 
-def _figures(recording: Recording, from_transitions: bool, durations: int) -> tuple[Ledger, tuple[Advice, ...]]:
-    """Return the ledger, with ``durations`` of so many buckets for each power of two, and the advice."""
+def _figures(
+    recording: Recording, from_transitions: bool, durations: int, with_locks: bool = False
+) -> tuple[Ledger, tuple[Advice, ...]]:
+    """Return the ledger, with ``durations`` of so many buckets for each power of two, and the advice.
+
+    ``with_locks``: with the locks that threads waited for, too.
+    """
     from headway.recording.clock import boot
 
     ledger = None if from_transitions else recording.kept_ledger()
@@ -124,6 +144,13 @@ def _figures(recording: Recording, from_transitions: bool, durations: int) -> tu
 
         with spinner("adding up durations"):
             ledger = with_durations(recording, ledger, durations)
+    if with_locks:
+        from headway.model.uses import Uses
+        from headway.replay.locks import lock_uses
+        from headway.replay.rows import load
+
+        with spinner("finding who had the locks"):
+            ledger = replace(ledger, uses=Uses(locks=lock_uses(load(recording), recording.document.locks)))
     from headway.recording.tasks import with_tasks
 
     with spinner("adding up tasks"):

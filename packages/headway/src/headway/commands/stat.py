@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -21,10 +22,13 @@ from headway.cli.output import place_of, report_to, unwritten
 from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
+from headway.cli.uses import check_use_options, needs_calls, needs_causes, needs_holders, use_options
 from headway.errors import HeadwayError
+from headway.linux.options import MeasureOptions
 from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger
 from headway.session.measure import observe
+from headway.views.listing import LINES
 
 if TYPE_CHECKING:
     from headway.advice import Advice, Facilities, Thresholds
@@ -47,6 +51,7 @@ __all__ = ["command"]
     help="Show every state of every thread, the processors, and all notes on the figures.",
 )
 @durations_option
+@use_options
 @click.option("-q", "--quiet", is_flag=True, help="Show only the figures, without advice and hints.")
 @listing_options
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
@@ -59,6 +64,7 @@ def command(
     verbose: bool,
     durations: int | None,
     quiet: bool,
+    tables: tuple[str, ...],
     listed: ListingOptions,
     thresholds_file: str | None,
     argv: tuple[str, ...],
@@ -71,6 +77,7 @@ def command(
     headway stat -p 4711 -d 10 --why wait    what it waits for, who ends waits
     headway stat -- make -j8                 many processes: a line for each name
     headway stat -a -d 10 --by pod           a line for each pod or container
+    headway stat --calls -- git status       its system calls, as strace -c -w
     headway stat --html out.html -- ./work   the report, and a page
 
     Show how much progress each thread makes, and where the rest of its time goes.
@@ -86,9 +93,8 @@ def command(
         wanted.tell_others()
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
-    options = wanted.options(
-        causes=verbose or html is not None, cgroups=as_json or listed.needs_cgroups, durations=durations or 0
-    )
+    options = _options(wanted, tables, causes=verbose or html is not None, listed=listed, as_json=as_json)
+    options = replace(options, durations=durations or 0)
     with report_to(output, live=interval is not None) as stream, page_if(html) as page:
         report = _Report(
             stream,
@@ -101,6 +107,7 @@ def command(
             thresholds_file=thresholds_file,
             listed=listed,
             parts=wanted.why,
+            tables=tables,
             durations=bool(durations),
         )
 
@@ -129,6 +136,19 @@ def command(
     end_as(observation.exit_status)
 
 
+def _options(
+    wanted: TargetOptions, tables: tuple[str, ...], *, causes: bool, listed: ListingOptions, as_json: bool
+) -> MeasureOptions:
+    """Return what is to be measured. Raises UsageError where options contradict each other."""
+    check_use_options(tables, wanted)
+    return wanted.options(
+        causes=causes or needs_causes(tables),
+        cgroups=as_json or listed.needs_cgroups,
+        calls=needs_calls(tables),
+        locks=needs_holders(tables, wanted),
+    )
+
+
 class _Report:
     """Prints ledgers as the options say."""
 
@@ -145,13 +165,14 @@ class _Report:
         thresholds_file: str | None,
         listed: ListingOptions,
         parts: tuple[str, ...],
+        tables: tuple[str, ...],
         durations: bool,
     ) -> None:
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._where = where
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
         self._interval, self._began = interval, 0
-        self._durations = durations
+        self._durations, self._tables = durations, tables
         self._before: GroupBy | None = None
         self._thresholds: Thresholds | None = None
         self._facilities: Facilities | None = None
@@ -245,5 +266,11 @@ class _Report:
             parts=self._parts,
             durations=self._durations and not self._verbose,
         )
+        if self._tables:
+            from headway.views.uses import use_tables
+
+            limit = None if self._listed.every_line else self._listed.limit or LINES
+            lines = use_tables(ledger, self._tables, width=console.width, limit=limit, verbose=self._verbose)
+            show(console, [[], *lines])
         if self._interval:
             self._stream.write("\n")

@@ -74,6 +74,10 @@ class MeasureOptions:
     """Events to count by state, in perf's notation."""
     why: bool = False
     """Record the causes of waits, and who had the processor meanwhile."""
+    calls: bool = False
+    """Count system calls by process, call and file."""
+    locks: bool = False
+    """Tell how long each lock was held while others waited, and what its holder did meanwhile. This needs ``why``."""
     level: Level = Level.INTERRUPTS
     """How much of the threads' time is divided exactly, by eBPF."""
     budget: float | None = None
@@ -107,6 +111,11 @@ class MeasureOptions:
     def most(self) -> Level:
         """The most that is seen of any thread."""
         return Level.CALLS if self.when else self.level
+
+    @property
+    def uses(self) -> bool:
+        """Whether what threads used is told apart from the times of their states."""
+        return self.calls or self.locks
 
     @property
     def changes(self) -> bool:

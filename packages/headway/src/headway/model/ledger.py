@@ -35,6 +35,7 @@ from .kinds import Kind, kind_of
 from .quality import Quality
 from .ready import count_of_durations, time_with_causes
 from .tasks import Task, add_tasks, fitted, subtract_tasks, tiles
+from .uses import Uses, add_uses, subtract_uses
 
 __all__ = [
     "Ledger",
@@ -202,6 +203,8 @@ class Ledger:
     """
     events: tuple[str, ...] = ()
     """The events that the user asked for, in that order. The cells' ``events`` have their counts."""
+    uses: Uses | None = None
+    """The system calls by file, and the locks, as far as they were asked for. None: neither was."""
 
     def amounts(self, thread: Thread, *others: Thread) -> Amounts:
         """Return the amount of each kind that the threads together had, in `unit`, divided by hardware counters where
@@ -344,6 +347,7 @@ def merge(a: Ledger, b: Ledger) -> Ledger:
             for name in sorted({*a.counted, *b.counted})
         },
         events=a.events if a.events == b.events else tuple(sorted({*a.events, *b.events})),
+        uses=add_uses(a.uses, b.uses),
     )
 
 
@@ -399,6 +403,7 @@ def since(later: Ledger, earlier: Ledger) -> Ledger:
         losses={name: n - earlier.losses.get(name, 0) for name, n in later.losses.items()},
         overhead=later.overhead - earlier.overhead,
         counted={name: c - earlier.counted.get(name, Counted()) for name, c in later.counted.items()},
+        uses=None if later.uses is None else subtract_uses(later.uses, earlier.uses),
     )
 
 

@@ -72,6 +72,8 @@ class Document:
     headway: str = __version__
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The options of the recording, for people: plain values by name."""
+    locks: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """The names of locks by process and address, as far as they were found while the process lived."""
 
     def text(self) -> str:
         """Return the document as JSON text."""
@@ -112,6 +114,9 @@ class Document:
                 "counted": {valid(n): {"enabled": c.enabled, "running": c.running} for n, c in ledger.counted.items()},
                 "events": [valid(name) for name in ledger.events],
                 "settings": dict(self.settings),
+                "locks": [
+                    {"pid": pid, "address": address, "name": valid(name)} for (pid, address), name in self.locks.items()
+                ],
             },
             indent=1,
             allow_nan=False,
@@ -166,6 +171,7 @@ def _document(found: Mapping[str, Any]) -> Document:
         anchors=tuple(_anchor(table(item, "an anchor")) for item in items({"anchors": [], **found}, "anchors")),
         headway=text({"headway": "", **found}, "headway", _LONGEST),
         settings=settings,
+        locks=dict(_lock(table(item, "a lock")) for item in items({"locks": [], **found}, "locks")),
     )
 
 
@@ -219,6 +225,10 @@ def _counted(found: Mapping[str, Any]) -> Counted:
 
 def _anchor(found: Mapping[str, Any]) -> Anchor:
     return Anchor(integer(found, "monotonic", 0), integer(found, "realtime", 0), integer(found, "uncertainty", 0))
+
+
+def _lock(found: Mapping[str, Any]) -> tuple[tuple[int, int], str]:
+    return (integer(found, "pid", 0), integer(found, "address", 0)), text(found, "name", _LONGEST)
 
 
 def _texts(found: Mapping[str, Any], name: str) -> tuple[str, ...]:

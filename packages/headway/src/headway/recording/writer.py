@@ -247,6 +247,10 @@ class RecordingWriter:
         """Add to the settings in the document, which is written by `close` at the latest."""
         self._document = replace(self._document, settings={**self._document.settings, **settings})
 
+    def name_locks(self, names: Mapping[tuple[int, int], str]) -> None:
+        """Set the names of locks in the document, by process and address; likewise."""
+        self._document = replace(self._document, locks=dict(names))
+
     def amend(self, exit_status: int | None) -> None:
         """Record the exit status of the command, which may come long after the measurement has ended.
 

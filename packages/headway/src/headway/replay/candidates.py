@@ -134,7 +134,7 @@ def _locks(path: CriticalPath, patterns: list[str]) -> Iterator[Candidate]:
     for number, address in sorted(set(zip(of_group[fits & same].tolist(), futex[fits & same].tolist(), strict=True))):
         chosen = fits & same & (of_group == number) & (futex == address)
         what = f"{names[number]}:{address:#x}" if address else names[number]
-        yield Candidate(LockFree(what), int(min(length[chosen].sum(), path.end.duration)))
+        yield Candidate(LockFree(what, rows.locks.get(address, "")), int(min(length[chosen].sum(), path.end.duration)))
 
 
 def _neighbours(model: Model, path: CriticalPath, ready: int) -> Iterator[Candidate]:

@@ -49,6 +49,8 @@ class LockFree:
 
     what: str
     """The name of the threads, ``NAME:STATE`` or ``NAME:ADDRESS``; or the address alone, of a futex: ``0x7f..``."""
+    name: str = ""
+    """The name of the lock at the address; empty: it is not known."""
 
     @property
     def threads(self) -> str:
@@ -71,7 +73,8 @@ class LockFree:
     def __str__(self) -> str:
         """Return the change in words."""
         if self.address:
-            return f"no waiting for the lock {self.address:#x} among {self.threads}"
+            named = f"{self.name} ({self.address:#x})" if self.name else f"{self.address:#x}"
+            return f"no waiting for the lock {named} among {self.threads}"
         return f"no waiting for locks among {self.what}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -89,6 +89,8 @@ class Rows:
     """The number of processors on which the threads ran."""
     dropped: Mapping[str, int]
     """Rows that could not be used, by reason."""
+    locks: Mapping[int, str] = field(default_factory=dict)
+    """The names of locks by address, where only one process has a lock there."""
 
     def __len__(self) -> int:
         """Return the number of spans."""
@@ -123,9 +125,18 @@ def load(recording: Recording, shown: Callable[[int], None] = lambda done: None)
             f"{where!a} has {recording.rows:,} transitions, and a replay can hold {MAX_ROWS:,}: "
             "record a shorter time, or with --level switches"
         )
-    return gather(
+    found = gather(
         recording.batches(), recording.threads(), recording.window, recording.document.ledger.time_unit, shown
     )
+    return replace(found, locks=_by_address(recording.document.locks))
+
+
+def _by_address(locks: Mapping[tuple[int, int], str]) -> dict[int, str]:
+    """Return the names of locks by address alone, of addresses that have one name in all processes."""
+    found: dict[int, set[str]] = {}
+    for (_, address), name in locks.items():
+        found.setdefault(address, set()).add(name)
+    return {address: next(iter(names)) for address, names in found.items() if len(names) == 1}
 
 
 def gather(

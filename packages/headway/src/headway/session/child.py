@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -104,7 +105,7 @@ class SuspendedChild:
             name = self.command[0] or "''"
             if number in (errno.ENOENT, errno.ENOTDIR):
                 if "/" not in name:
-                    why = "not found: is it in PATH?"
+                    why = "not found: is it in PATH?" + _runs(name)
                 elif os.path.exists(name):
                     why = "its interpreter was not found"
                 else:
@@ -176,3 +177,14 @@ _IGNORED_BEFORE = frozenset(
     number for number in (*_PASSED_OR_SHARED, signal.SIGCHLD) if signal.getsignal(number) is signal.SIG_IGN
 )
 """Signals that this process was started with ignored (nohup, a background job). The command ignores them too."""
+
+
+def _runs(name: str) -> str:
+    """Return a sentence about processes of this name, which may be what was meant; empty: there are none."""
+    from headway.linux.procfs.named_processes import processes_named
+
+    with suppress(OSError):
+        if n := len(processes_named(name)):
+            which = "a process of that name runs" if n == 1 else f"{n:,} processes of that name run"
+            return f" {which}: headway why {shlex.quote(name)}"
+    return ""

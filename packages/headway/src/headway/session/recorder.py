@@ -15,6 +15,7 @@ from headway.recording.clock import boot
 from headway.recording.document import Document
 from headway.recording.writer import RecordingWriter
 
+from .lock_names import LockNames
 from .measure import Observation, observe
 
 __all__ = ["Recorder", "describe", "record"]
@@ -48,6 +49,7 @@ class Recorder(SourceAround):
         """Why the recording could not be written; empty if it was."""
         self._writer, self._shown = writer, shown
         self._next = 0.0
+        self._lock_names = LockNames()
 
     def begin(self) -> None:
         """Start measuring and recording. Raises HeadwayError as the source does."""
@@ -92,6 +94,8 @@ class Recorder(SourceAround):
         batch = self._source.take()
         if self.error:
             return
+        if self._lock_names.look(batch):
+            self._writer.name_locks(self._lock_names.found)
         try:
             self._writer.add(batch)
         except HeadwayError as error:

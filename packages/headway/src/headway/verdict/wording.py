@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headway.dataclass import dataclass
 from headway.model import SPINNING, Ledger, Quality, Thread
+from headway.model.holders import meanwhile
 
 from . import evidence
 from .evidence import Named, largest
+from .holders import phrase
 from .why import Why, reason_of
 
 __all__ = ["Subject", "next_option", "sentence"]
@@ -171,10 +173,32 @@ def _lock(subject: Subject) -> str:
         text += "for a lock, or for another thread (futex)"
     else:
         text += f"for {_cut(about.name)}{_part(about, whole)}"
+    if about is None and reason == "futex" and (recorded := _of_recording(subject, whole)):
+        return f"waited {_of_time(subject)} {recorded}"
     held = largest(evidence.lock_holders(subject.threads, [found[0].name]), whole) if found else None
     if held is not None:
-        return f"{text}, {_per_cent(held.time, whole)} of that in waits that began while {_cut(held.name)} had it"
+        text += f", {_per_cent(held.time, whole)} of that in waits that began while {_cut(held.name)} had it"
+        return text if about is None else text + _meanwhile(subject, about.name, held.name)
     return text + _until(subject, found[:1], "released it")
+
+
+def _of_recording(subject: Subject, whole: int) -> str:
+    """Return a clause about the lock that has most of the waiting of a recording, which has no causes; empty: none."""
+    pids = {thread.pid for thread in subject.threads}
+    locks = subject.ledger.uses.locks if subject.ledger.uses is not None else None
+    lock = next((lock for lock in locks or () if lock.pid in pids), None)
+    had = next(iter(lock.holders or lock.wakers), None) if lock is not None else None
+    if lock is None or had is None or not lock.waited or 2 * min(lock.waited, 2 * had.waited) < whole:
+        return ""
+    text = f"for {_cut(lock.name)}, {_per_cent(had.waited, lock.waited)} of that until {_cut(had.name)} released it"
+    return text + _meanwhile(subject, lock.name, had.name)
+
+
+def _meanwhile(subject: Subject, lock: str, holder: str) -> str:
+    """Return a clause that says what the holder did while others waited for its lock, if that is known."""
+    did = meanwhile(subject.ledger, {thread.pid for thread in subject.threads}, lock, holder)
+    clauses = [f"{phrase(one.kind)} for {100 * one.share:.0f} %" for one in did]
+    return f", which meanwhile {' and '.join(clauses)} of the time" if clauses else ""
 
 
 def _part(had: Named, whole: int) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 from .durations import durations_document, kept_in, states_listed
 from .schemas import schema_of
+from .uses_json import use_documents
 
 __all__ = ["advice_document", "dumps", "schema", "to_document", "verdict_documents", "write"]
 
@@ -75,6 +76,7 @@ def to_document(
         "verdict": verdict_documents(ledger),
         "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
         **({"counted": {valid(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
+        **use_documents(ledger.uses),
     }
 
 

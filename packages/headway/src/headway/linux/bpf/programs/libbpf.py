@@ -73,6 +73,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_map__value_size": (c_uint32, [c_void_p]),
     "bpf_map__max_entries": (c_uint32, [c_void_p]),
     "bpf_map__set_max_entries": (c_int, [c_void_p, c_uint32]),
+    "bpf_map__reuse_fd": (c_int, [c_void_p, c_int]),
     "bpf_map__set_initial_value": (c_int, [c_void_p, c_void_p, c_size_t]),
     "bpf_map__key_size": (c_uint32, [c_void_p]),
     "bpf_map_lookup_batch": (c_int, [c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -220,6 +221,10 @@ class Map:
         """The contents of a data section; before loading, of exactly its size."""
         what = f"initialising {self.name}"
         self._library.check(what, "bpf_map__set_initial_value", self._handle, value, len(value))
+
+    def share(self, other: Map) -> None:
+        """Be the map of another object, which is loaded, instead of one of its own; before loading."""
+        self._library.check(f"sharing {self.name}", "bpf_map__reuse_fd", self._handle, other.fd)
 
     def put(self, key: int, value: int = 1) -> None:
         """Set an entry of a map from u32 to u32."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from headway.binary.kallsyms import KernelSymbols
 from headway.linux.symbols.futexes import LockName, Locks
@@ -24,7 +25,7 @@ from ..programs.libbpf import Map
 from ..reading.memory import BpfMaps
 from ..shared.layout import CAUSES, FUTEX_LIST, HOLDERS, packing
 
-__all__ = ["GIL", "CauseReader", "Causes"]
+__all__ = ["GIL", "CauseReader", "Causes", "LockWaits"]
 
 GIL = "wait.gil"
 """The state that waiting for Python's global interpreter lock is named."""
@@ -42,11 +43,38 @@ _NO_THREADS = {
     HOLDERS["HELD_STILL_READY"]: STILL_READY,
     HOLDERS["HELD_FORGOTTEN"]: FORGOTTEN,
 }
+_KERNEL_LOCKS = (CAUSES["OBJECT_LOCK"], CAUSES["OBJECT_MEMORY"], CAUSES["OBJECT_POSITION"])
 _LOWER = 0xFFFFFFFF
 _ADDRESS = (1 << FUTEX_LIST["LISTED_BITS"]) - 1
 
 Key = tuple[int, int]
 """A thread: (tid, birth)."""
+_More = tuple[int, int]
+"""Time in ns, and count."""
+
+
+@dataclass(slots=True)
+class LockWaits:
+    """What threads waited for that are, or may be, locks, over all threads: times in ns, and counts."""
+
+    of: dict[tuple[int, str, int, str], tuple[int, int]]
+    """By process (0: the kernel's), state, address and name."""
+    behind: dict[tuple[int, int, Behind, int, str], tuple[int, int]]
+    """Who had it, and who ended the waits: by process, lower half of its address, relation, and the thread's id and
+    name.
+    """
+
+    def add(
+        self, pid: int, state: str, kind: int, thing: int, told: tuple[str, Behind, int | None], more: _More
+    ) -> None:
+        """Add a cause, if it is of a lock. ``told``: what is behind it, as `CauseReader` describes it."""
+        name, behind, tid = told
+        if kind in _KERNEL_LOCKS:
+            _grow(self.of, (0, state, thing, name), more)
+        elif kind == CAUSES["OBJECT_ADDRESS"]:
+            _grow(self.of, (pid, state, thing, name), more)
+        elif kind in (CAUSES["HOLDER_LOCK"], CAUSES["WAKER_THREAD"]) and thing >> 32:
+            _grow(self.behind, (pid, thing >> 32, behind, tid or 0, name), more)
 
 
 @dataclass(slots=True)
@@ -55,6 +83,7 @@ class Causes:
 
     of: dict[Key, dict[CauseKey, tuple[int, int]]]
     gil: dict[Key, tuple[int, int]]
+    locks: LockWaits
 
     def listed(self, key: Key, earlier: Causes | None = None) -> tuple[Cause, ...]:
         """A thread's causes, most time first; with ``earlier``, what came since."""
@@ -120,7 +149,7 @@ class CauseReader:
         """
         entries = list(self._map.items())
         self._look(entries)
-        causes = Causes({}, {})
+        causes = Causes({}, {}, LockWaits({}, {}))
         texts: dict[tuple[int, int], bytes] = {}
         for key, value in entries:
             birth, thing, tid, pid, number, kind = _KEY.unpack(key)
@@ -160,10 +189,8 @@ class CauseReader:
             if kind == CAUSES["OBJECT_ADDRESS"]:
                 old = causes.gil.get(thread, (0, 0))
                 causes.gil[thread] = old[0] + time, old[1] + count
-        rows = causes.of.setdefault(thread, {})
-        what = state, behind, name, of
-        old = rows.get(what, (0, 0))
-        rows[what] = old[0] + time, old[1] + count
+        causes.locks.add(pid, state, kind, thing, (name, behind, of), (time, count))
+        _grow(causes.of.setdefault(thread, {}), (state, behind, name, of), (time, count))
 
     def _is_gil(self, pid: int, kind: int, thing: int) -> bool:
         """Whether a wait was for the GIL: by its futex's address, or by the lower half, which is with the waker."""
@@ -230,6 +257,14 @@ class CauseReader:
         if not self._lines:
             self._lines = dict(_interrupt_lines())
         return self._lines.get(number, f"interrupt {number}")
+
+
+_What = TypeVar("_What")
+
+
+def _grow(rows: dict[_What, _More], what: _What, more: _More) -> None:
+    time, count = rows.get(what, (0, 0))
+    rows[what] = time + more[0], count + more[1]
 
 
 def _other_end(raw: bytes) -> str:

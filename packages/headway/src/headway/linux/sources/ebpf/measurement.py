@@ -34,6 +34,7 @@ from .programs import LoadedPrograms
 from .regions import RegionSearch
 from .snapshots import SnapshotReader
 from .totals import ThreadTotals
+from .uses import UseReader
 from .waiting_loops import WaitingLoops
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
@@ -75,6 +76,8 @@ class BpfMeasurement:
             self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
             if options.prepared is not None and prepared.stacks is not None:
                 options.prepared(prepared.stacks)
+            for beside in programs.beside:
+                beside.attach()
             programs.select(selection)
             self.start = start = memory.begin(None if selection.cpus is None else set(selection.cpus))
             """ns of CLOCK_MONOTONIC."""
@@ -100,6 +103,7 @@ class BpfMeasurement:
             if options.measure.level is not Level.SWITCHES:
                 self._ledgers.note("seccomp", lambda: _SECCOMP if memory.has_filters else "")
             self._ledgers.note("other programs", prepared.describe_other_programs)
+            self._ledgers.note("locks", lambda: programs.without_locks)
             if prepared.modes.needed:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
@@ -155,6 +159,7 @@ class BpfMeasurement:
                     options.measure.when, memory, prepared.attachments, ended, start, self._ledgers.lack_interrupts
                 )
                 self._ledgers.note("depth", self.depth.describe)
+            self._uses = UseReader(programs.calls, programs.locks) if options.measure.uses else None
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -237,6 +242,8 @@ class BpfMeasurement:
         return whole, self._told(self._intervals.ledger(snapshot), interval=True) if interval else None
 
     def _told(self, ledger: Ledger, *, interval: bool) -> Ledger:
+        if self._uses is not None:
+            ledger = self._uses.told(ledger, self._snapshots.causes, interval=interval)
         if self._spins is not None:
             ledger = self._spins.told(ledger, interval=interval)
         if self._loops is not None:
@@ -261,6 +268,9 @@ class BpfMeasurement:
     def _after(self, at: int, *, last: bool) -> int:
         """Return the moment of a snapshot that has just been announced, when all that belongs to it can be read."""
         memory = self._programs.memory
+        if last:
+            for beside in self._programs.beside:
+                beside.detach()
         if last and self._publication is not None:
             self._publication.end()
         self._programs.divide_ready_threads()

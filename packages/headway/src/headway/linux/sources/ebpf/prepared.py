@@ -72,6 +72,8 @@ class PreparedPrograms:
                 if options.measure.most is Level.SWITCHES:
                     self.programs.memory.start_undivided()
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
+                if self.programs.calls is not None:
+                    self.programs.calls.calibrate(exerciser.calls)
             self.programs.memory.set_costs(costs.before(), costs.after())
             self.programs.memory.set_ways_back(*costs.ways_back)
             self.programs.memory.set_cost_of_marks(*costs.marks)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from headway.linux.bpf.histograms.durations import HISTOGRAMS
@@ -12,6 +12,7 @@ from headway.linux.bpf.polling import checks
 from headway.linux.bpf.programs import loading
 from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.bpf.programs.loading import Features, Shape
+from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.bpf.reading.memory import BpfMaps
 from headway.linux.bpf.shared.layout import STATES
 from headway.linux.levels import Level
@@ -25,8 +26,11 @@ from headway.linux.procfs.ids import pid_namespace
 
 from .options import SourceOptions
 
-if TYPE_CHECKING:  # loaded when durations are asked for
+if TYPE_CHECKING:  # loaded when they are asked for
     from headway.linux.bpf.histograms._durations import DurationMaps
+    from headway.linux.bpf.tables.beside import ProgramsBeside
+    from headway.linux.bpf.tables.call_table import CallTable
+    from headway.linux.bpf.tables.lock_table import LockTable
 
 __all__ = ["LoadedPrograms"]
 
@@ -79,6 +83,8 @@ class LoadedPrograms:
         )
         self.about_settings = (status_checks, len(plan.events))
         """What else decides what the programs do at an event, beside their shape."""
+        self.without_locks = ""
+        """Why holders of locks are not watched; empty: they are, or that was not asked for."""
         self.only_threads = loading.sees_only_threads(shape)
         """Whether what processors do without a measured thread is not divided."""
         with ExitStack() as stack:
@@ -119,6 +125,12 @@ class LoadedPrograms:
                 self.memory.hand_out_thread_records()
             if plan.events:
                 self._open_counters(stack)
+            self.calls = stack.enter_context(closing(self._calls(options, types))) if options.measure.calls else None
+            """What counts system calls by file, loaded and not attached, if that was asked for."""
+            self.locks = self._locks(options, types) if options.measure.locks else None
+            """What watches holders of locks, likewise, unless the kernel refuses it."""
+            if self.locks is not None:
+                stack.callback(self.locks.close)
             if options.measure.publish:
                 self._publish(options, tuple(function_states))
             self._resources = stack.pop_all()
@@ -136,6 +148,31 @@ class LoadedPrograms:
         if not self.features.fetch:
             maps.hand_out()
         return maps
+
+    def _calls(self, options: SourceOptions, types: bytes) -> CallTable:
+        """Return the programs that count system calls by file."""
+        from headway.linux.bpf.tables.call_table import CallTable
+
+        return CallTable(self.library, self.object, options.max_thread_records, types)
+
+    def _locks(self, options: SourceOptions, types: bytes) -> LockTable | None:
+        """Return the programs that watch what holders of locks do; None: the kernel refuses them.
+
+        They are loaded with all that is behind waits, which is known without them, too.
+        """
+        from headway.linux.bpf.tables.lock_table import LockTable
+
+        records, names = options.max_thread_records, self.memory.state_name
+        try:
+            return LockTable(self.library, self.object, records, types, names, fetch=self.features.fetch)
+        except UnavailableError as error:
+            self.without_locks = f"what holders of locks did is not known: {error}"
+            return None
+
+    @property
+    def beside(self) -> Iterator[ProgramsBeside]:
+        """The programs that are attached beside those of the measurement, and after them."""
+        yield from (one for one in (self.calls, self.locks) if one is not None)
 
     def _publish(self, options: SourceOptions, function_states: tuple[str, ...]) -> None:
         """Make ready what threads read of themselves."""
@@ -173,7 +210,8 @@ class LoadedPrograms:
 
     def skipped(self) -> int:
         """Return how often the kernel skipped a program because it was running already on that processor."""
-        return sum(program.misses() for program in self.object.programs.values() if program.wanted)
+        beside = sum(programs.skipped() for programs in self.beside)
+        return beside + sum(program.misses() for program in self.object.programs.values() if program.wanted)
 
     def close(self) -> None:
         """Detach and unload the programs, and close the counters; may be called again."""

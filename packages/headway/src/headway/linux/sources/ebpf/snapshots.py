@@ -55,6 +55,8 @@ class SnapshotReader:
     ) -> None:
         self._memory, self._plan, self._selection = programs.memory, programs.plan, selection
         self._ended, self._losses, self._causes = ended, losses, causes
+        self.causes: Causes | None = None
+        """Those of the last snapshot that was read."""
 
     def read(self, at: int) -> Snapshot:
         """Return the snapshot at this moment, and hand the threads that had ended by then to `EndedThreads`."""
@@ -63,6 +65,6 @@ class SnapshotReader:
         living = self._memory.read_threads(at)
         cpus = measured_cpus(self._selection)
         processors = {cpu: cells for cpu, cells in self._memory.read_processors(at).items() if cpu in cpus}
-        causes = self._causes.read(at) if self._causes is not None else None
+        self.causes = causes = self._causes.read(at) if self._causes is not None else None
         losses, events = self._losses.read()  # last: readings that did not add up are among them
         return Snapshot(at, living, processors, causes, losses, events, counted)

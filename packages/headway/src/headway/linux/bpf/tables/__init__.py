@@ -1,0 +1,1 @@
+"""Tables of what threads used: system calls by process, call and file. Loaded only where they are asked for."""

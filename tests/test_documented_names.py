@@ -56,15 +56,11 @@ def _code(page: Path) -> Iterator[str]:
 @lru_cache(None)
 def _sources() -> str:
     """Return all text in which a name of the product can be: sources, tools, benchmarks, builds, deployment."""
-    folders = (
-        "tools",
-        "benchmarks",
-        "tests",
-        "deploy",
-        *(path for path in ROOT.glob("packages/*/[ste][rex]*") if not path.is_symlink()),
-    )
+    own = ("tools", "benchmarks", "tests", "deploy")
+    folders = [*(ROOT / name for name in own), *ROOT.glob("packages/*/src"), *ROOT.glob("packages/*/tests")]
+    folders += ROOT.glob("packages/*/examples")
     kinds = {".py", ".pyx", ".pxd", ".c", ".h", ".toml", ".yaml", ".service", ".build", ".ts"}
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in kinds]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in kinds]
     files += [ROOT / "Makefile", ROOT / "conftest.py", *ROOT.glob("packages/*/meson.*")]
     files += [ROOT / "deploy/container/Containerfile"]
     ours = Path(__file__)

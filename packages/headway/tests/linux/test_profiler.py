@@ -207,7 +207,7 @@ def test_a_program_with_frame_pointers_is_not_accused(together: Together) -> Non
 def test_a_program_without_frame_pointers_has_its_callers(together: Together) -> None:
     user = stacks(together.whole, "user", together.threads["tree_bare"])
     assert holds(user, "work", "often", "spin") > holds(user, "work", "seldom", "spin") > 0
-    whole = {stack: time for stack, time in user.items() if not stack[0].startswith("[")}
+    whole = {stack: time for stack, time in user.items() if stack and not stack[0].startswith("[")}
     assert whole
     begins = ("_start", "clone3", "__clone3", "clone", "__clone", "start_thread", "_dl_start_user")
     assert all(stack[0].startswith(begins) for stack in whole), {stack[0] for stack in whole}

@@ -286,16 +286,14 @@ class Stacks:
 
     def _on_walks(self, weights: Counter[int]) -> Iterator[str]:
         """Yield the share of the time whose user stacks are whole, and why others are not."""
-        ended: Counter[tuple[str, str]] = Counter()
+        ended: Counter[str] = Counter()
         for number, reason in self._ended.items():
-            ended[reason] += weights.get(number, 0)
+            ended[words_of(*reason)] += weights.get(number, 0)
         whole = sum(weights.get(number, 0) for number in self._whole)
         of = whole + sum(ended.values())
         if of <= 0:
             return
-        why = "; ".join(
-            f"{words_of(*reason)} {time / of:.1%}" for reason, time in ended.most_common(3) if time * 1000 >= of
-        )
+        why = "; ".join(f"{reason} {time / of:.1%}" for reason, time in ended.most_common(3) if time * 1000 >= of)
         yield f"user stacks are whole, to where their thread began, in {_share(whole, of)} of the time" + (
             f"; the others end in {why}" if why else ""
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
@@ -81,6 +82,8 @@ class ProfileMeasurement:
             files.callback(self._spaces.close)
             children = descendants(selection.pids) if selection.descendants else ()
             chosen = [*selection.pids, *children, *(process_of(tid) or tid for tid in selection.tids)]
+            if selection.everything or selection.name or selection.cgroup:
+                chosen += [int(name) for name in os.listdir("/proc") if name.isdigit()]
             if options.unwind and may_use_bpf():
                 self._spaces.prepare(chosen)
 

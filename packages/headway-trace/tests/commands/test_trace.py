@@ -251,7 +251,6 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "ends at cycle" in refused("at", folder, "--stream", "0x10", "--cycle", "99999999")
     assert "give a time in between" in refused("at", folder, "--time", "5")
     assert "either --cycle" in refused("at", folder)
-    assert "name it with --stream" in refused("at", folder, "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere")
     assert "is not there" in refused("at", tmp_path / "nowhere", "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere", "--thread", "5")

@@ -25,6 +25,7 @@ import headway
 from headway.errors import HeadwayError
 from headway.linux.levels import Level
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
+from headway.linux.sources.clocks import ClockSource
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf.publication import SOCKET
 from headway.model import Kind, Ledger, violations
@@ -213,7 +214,7 @@ def test_without_publishing_nobody_tells(compile_c: Compile, folder: Path) -> No
 UNKNOWN = -1
 
 
-@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("level", [level for level in Level if level is not Level.CLOCKS])
 def test_what_a_level_does_not_tell_is_unknown(compile_c: Compile, folder: Path, level: Level) -> None:
     _, words = measure(compile_c("own_progress_once"), options=MeasureOptions(publish=True, level=level))
     for known, rpi, epi, kpi, iopi, ready, wait, other, span, _ in told(words).values():
@@ -222,6 +223,12 @@ def test_what_a_level_does_not_tell_is_unknown(compile_c: Compile, folder: Path,
         assert (epi == UNKNOWN) == (level is Level.SWITCHES)
         assert (iopi == UNKNOWN) == (level is Level.SWITCHES)
         assert (kpi == UNKNOWN) == (level is not Level.INTERRUPTS)
+
+
+def test_clocks_cannot_publish_and_say_so() -> None:
+    source = ClockSource(Selection(pids=(os.getpid(),)), MeasureOptions(publish=True, level=Level.CLOCKS))
+    with pytest.raises(HeadwayError, match="cannot tell threads their progress"):
+        source.begin()
 
 
 def test_python_reads_the_same(folder: Path) -> None:

@@ -56,6 +56,10 @@ class ClockSource(MeasuringSource[ClockMeasurement]):
                 "the kernel's clocks do not tell on which processor a thread spent its time: "
                 "-C needs --level switches or more"
             )
+        if self._options.publish:
+            raise HeadwayError(
+                "the kernel's clocks cannot tell threads their progress: publishing needs the level switches or more"
+            )
         try:
             with loading.files_as_allowed():
                 self._measurement = ClockMeasurement(

@@ -44,7 +44,7 @@ def _file() -> bytes:
     """Return the trace file of a run."""
     config = replace(programs()[EXAMPLE].config().with_values(cores=1), trace=TraceUnitConfig(enabled=True))
     stream = io.BytesIO()
-    image = MachineImage.load(Path(__file__).parents[1] / "examples" / f"{EXAMPLE}.elf")
+    image = MachineImage.load(Path(__file__).parents[1] / "packages/headway-machine/examples" / f"{EXAMPLE}.elf")
     Machine(config).run(image, max_cycles=CYCLES, trace=stream, output=io.BytesIO(), errors=io.BytesIO())
     return stream.getvalue()
 

@@ -71,7 +71,7 @@ def _program() -> Iterator[Path]:
     with TemporaryDirectory() as folder:
         examples = Path(folder)
         (examples / "machine" / "policies").mkdir(parents=True)
-        shutil.copytree(HERE.parent / "examples" / "machine" / "jobs", examples / "machine" / "jobs")
+        shutil.copytree(HERE.parent / "packages/headway-machine/examples/machine/jobs", examples / "machine" / "jobs")
         shutil.copy(HERE / "what_if_guest.c", examples / "machine" / "policies")
         words = ["make", "-s", "-C", str(GUEST), f"EXAMPLES={examples}", f"OUT={examples}"]
         subprocess.run(words, check=True, env={**os.environ, "MAKEFLAGS": ""})

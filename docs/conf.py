@@ -17,7 +17,6 @@ project_copyright = author
 release = version = headway.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "tools.site"]
-exclude_patterns = ["pictures/*.py"]
 highlight_language = "text"
 smartquotes = False  # -- begins an option
 default_role = "py:obj"  # `name` in docstrings

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-pytest.importorskip("sphinx", reason="the extra docs is not installed")
+pytest.importorskip("sphinx", reason="the dependency group docs is not installed")
 
 from tools.site.commands import command_named, page_of
 from tools.site.links import relinked

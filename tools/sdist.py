@@ -29,6 +29,7 @@ def main() -> None:
             shutil.copytree(place, link, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(place, link)
+    (archive / "Makefile").unlink(missing_ok=True)  # it is for the repository
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The constants of the six-thread protocol, shared by its writer and its readers (docs/trace-format.md)."""
+"""The constants of the six-thread protocol, shared by its writer and its readers (headway-trace/docs/trace-format.md)."""
 
 cdef enum:
     MAX_THREADS = 8

@@ -16,6 +16,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("command-page", commands.CommandPage)
     app.add_directive("json-schema", schemas.JsonSchema)
     app.connect("autodoc-process-docstring", docstrings.attribute_read, priority=docstrings.BEFORE_NAPOLEON)
+    app.connect("env-before-read-docs", links.pages_found)
     app.connect("source-read", links.page_read)
     app.connect("include-read", links.file_included)
     app.connect("doctree-resolved", links.links_resolved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -16,6 +17,7 @@ from headway.commands import group
 __all__ = ["CommandPage", "command_named", "page_of"]
 
 _MARKUP = re.compile(r"([\\*`|_])")
+DOCS = Path(__file__).parents[2] / "docs"
 _PAGE = re.compile(r"\bdocs/([\w-]+)\.md")
 
 
@@ -123,7 +125,12 @@ def _list_of(commands: list[click.Context]) -> list[str]:
 
 def _text(words: str) -> str:
     """Return words in which nothing is markup but the names of pages, which are links."""
-    return _PAGE.sub(r":doc:`docs/\1.md </\1>`", _MARKUP.sub(r"\\\1", words))
+    return _PAGE.sub(_page_link, _MARKUP.sub(r"\\\1", words))
+
+
+def _page_link(match: re.Match[str]) -> str:
+    (folder,) = (one.parent.name for one in DOCS.glob(f"*/{match[1]}.md"))
+    return f":doc:`docs/{match[1]}.md </{folder}/{match[1]}>`"
 
 
 class CommandPage(SphinxDirective):

@@ -22,7 +22,7 @@ _INCLUDED = {
     ROOT / "README.md": "index.md",
     ROOT / "CONTRIBUTING.md": "project/contributing.md",
     ROOT / "SECURITY.md": "project/security.md",
-    ROOT / "packages/headway/CHANGELOG.md": "project/changelog.md",
+    **dict.fromkeys(ROOT.glob("packages/*/CHANGELOG.md"), "project/changelog.md"),
 }
 """The files outside docs/ that the site has, each with the page that includes it."""
 _PACKAGES = {path.resolve(): path.name for path in DOCS.iterdir() if path.is_symlink()}
@@ -36,6 +36,12 @@ def page_read(_app: Sphinx, page: str, source: list[str]) -> None:
     path = DOCS / f"{page}.md"
     if path.exists():
         source[0] = relinked(source[0], path.resolve().parent)
+
+
+def pages_found(app: Sphinx, _env: object, _pages: list[str]) -> None:
+    """Let Sphinx know the pages of the packages by their own paths, too: it follows the links in docs/ to those."""
+    places = app.project._path_to_docname
+    places.update({(DOCS / path).resolve(): page for path, page in list(places.items())})
 
 
 def file_included(_app: Sphinx, path: Path, _page: str, source: list[str]) -> None:

@@ -1,1 +1,1 @@
-"""Build the wheels: headway for x86-64 and arm64 with everything inside, cross-built. See installing.md."""
+"""Build the wheels: headway for x86-64 and arm64 with everything inside, cross-built. See packages/headway/docs."""

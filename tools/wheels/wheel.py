@@ -43,7 +43,7 @@ def count(workshop: Workshop, debian: Debian, llvm: Llvm, target: Target, work: 
 
 
 def _options(workshop: Workshop, debian: Debian, target: Target, work: Path, compiler: Sequence[str] = ()) -> list[str]:
-    """Return the options of meson for a target, for each distribution. What they name is in the folder ``work``."""
+    """Return the options of meson of every distribution for a target. What they name is in the folder ``work``."""
     headers = debian.unpack(f"libpython{PYTHON[0]}.{PYTHON[1]}-dev", target) / "usr" / "include"
     cross, python = work / "cross.ini", work / "python.json"
     target.write_cross_file(cross, workshop.zig, headers, compiler)

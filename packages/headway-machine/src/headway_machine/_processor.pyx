@@ -938,7 +938,7 @@ cdef class MachineProcessor:
     def logged(self) -> list:
         """Return the log: (hart, cycle of its core, cycles, address, what). Each hart's entries are in time order.
 
-        ``what`` is a code of docs/trace-format.md.
+        ``what`` is a code of headway-trace/docs/trace-format.md.
         """
         cdef int64_t i
         cdef Logged* one

@@ -272,7 +272,9 @@ class TraceUnitConfig(ConfigPart):
     buffer: Number = Number(0, 0, 1 << 24, "32-bit words of a trace buffer (a ring); 0: keep everything", power=True)
     after: Number = Number(0, 0, 1 << 24, "words that the buffer still takes after a trigger")
     format: Choice = Choice(
-        "its packets: of the machine's own threads (docs/trace-format.md), or E-Trace", "threads", "etrace"
+        "its packets: of the machine's own threads (docs/trace-format.md), or E-Trace",
+        "threads",
+        "etrace",
     )
     implicit_return: Switch = Switch(True, "E-Trace: leave out where returns go that a stack of calls tells")
     sequential_jump: Switch = Switch(True, "E-Trace: leave out where jumps go that the instruction before tells")

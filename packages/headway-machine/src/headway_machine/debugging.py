@@ -441,7 +441,7 @@ class DebugSession:
         self._processor.log(on)
 
     def logged(self) -> list[tuple[int, int, int, int, int]]:
-        """Return the log: (hart, cycle of its core, cycles, address, code of docs/trace-format.md)."""
+        """Return the log: (hart, cycle of its core, cycles, address, code of headway-trace/docs/trace-format.md)."""
         return self._processor.logged()
 
     def core_cycle(self, core: int) -> int:

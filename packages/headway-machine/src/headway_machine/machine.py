@@ -66,9 +66,9 @@ class Machine:
         ``arguments`` follow the program's name on its command line. ``progress`` is called from time to time with the
         ticks and the instructions so far; if it returns true, the run stops there. ``stuck`` is called with the harts
         when none has made progress for 20,000,000 ticks, once each time. ``trace`` receives the output of the trace
-        units as a trace file (docs/trace-format.md); giving it switches them on. ``recording`` is the folder of a
-        recording that is made of the run (docs/recordings.md); it must not exist. ``signals`` is called from
-        time to time with what the cores told their progress units since the last call (``signals.pxd``).
+        units as a trace file (trace-format.md of headway-trace); giving it switches them on. ``recording`` is the
+        folder of a recording that is made of the run (recordings.md of headway); it must not exist. ``signals`` is
+        called from time to time with what the cores told their progress units since the last call (``signals.pxd``).
         ``observer`` takes progress over time, and each cycle of a window.
 
         Raises HeadwayError if the program cannot be run, if it makes a request of its host that makes no sense, or if

@@ -44,7 +44,7 @@ class Window:
     harts: Mapping[int, Sequence[str]]
     """For each hart of the core, its state in each cycle.
 
-    The states are those of docs/trace-format.md, `ROTATION`, "stopped", "idle.reset", and "" if it is not known.
+    The states are those of trace-format.md, `ROTATION`, "stopped", "idle.reset", and "" if it is not known.
     """
     issued: Sequence[Issued]
     """The instructions that were issued in the window, in their order."""

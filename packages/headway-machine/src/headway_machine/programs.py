@@ -1,7 +1,7 @@
 """The programs that come with the machine, by name: what each shows, what it runs on, and its configuration.
 
-They are in ``examples/`` of the repository, and in ``machine/programs/`` of the package. ``programs.toml`` beside them
-lists them.
+They are in ``examples/`` of the sources, and in ``headway_machine/programs/`` once installed. ``programs.toml`` beside
+them lists them.
 """
 
 from __future__ import annotations

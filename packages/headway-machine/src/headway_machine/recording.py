@@ -1,6 +1,6 @@
 """Recordings of runs on the machine: the rows that the compiled processor keeps, written to disk while it runs.
 
-The format is that of ``headway record`` (docs/recordings.md), with times in ticks of the machine.
+The format is that of ``headway record`` (headway/docs/recordings.md), with times in ticks of the machine.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ ctypedef struct Request:
     # A dirty line is displaced; it is written back afterwards.
     uint8_t displaces
 
-# The trace unit's state for a hart (docs/trace-format.md).
+# The trace unit's state for a hart (headway-trace/docs/trace-format.md).
 ctypedef struct Traced:
     # Whether the hart is to be traced: TRACE_PERMITTED, TRACE_ASKED.
     uint32_t wanted
@@ -169,7 +169,7 @@ ctypedef struct Watched:
     # The depth of the stack at a return that went elsewhere.
     uint8_t mispredicted
 
-# The encoder of E-Trace of a hart (docs/trace.md).
+# The encoder of E-Trace of a hart (headway-trace/docs/trace.md).
 ctypedef struct Encoder:
     Watched before
     Watched current
@@ -298,7 +298,7 @@ ctypedef struct Logged:
     uint16_t hart
     uint16_t what
 
-# A row of a recording (docs/recordings.md).
+# A row of a recording (headway/docs/recordings.md).
 ctypedef struct Row:
     int64_t time
     int64_t duration

@@ -1,4 +1,4 @@
-"""The trace unit, which encodes what a core's harts do, cycle by cycle, as packets (docs/trace-format.md).
+"""The trace unit, which encodes what a core's harts do, cycle by cycle, as packets (headway-trace/docs/trace-format.md).
 
 A hart is watched at four places: before its turn, in the gap before it, when it has retired an instruction, and when it
 has trapped. What it did becomes atoms, and atoms become packets. The packets of one hart are sent in groups, so that
@@ -745,7 +745,7 @@ cdef inline void count_window(Machine* m, Core* c) noexcept nogil:
 
 
 cdef inline int64_t of_stall(uint32_t source, int64_t cycles, int doing) noexcept nogil:
-    """Return what a stall adds to a counter with this source; ``doing``: its code in docs/trace-format.md."""
+    """Return what a stall adds to a counter with this source; ``doing``: its code in headway-trace/docs/trace-format.md."""
     if source == DATA_MISSES:
         return 6 <= doing <= 10
     if source == DATA_STALLS:

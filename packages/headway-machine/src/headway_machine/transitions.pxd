@@ -1,4 +1,4 @@
-"""The rows of a recording (docs/recordings.md): what each hart and each thread did, state by state, as each state ends.
+"""The rows of a recording (headway/docs/recordings.md): what each hart and each thread did, state by state, as each state ends.
 
 Rows are kept only while a recording is made. Without one, a change of state costs one more comparison.
 

@@ -1,6 +1,6 @@
 """The pictures of docs/html.md: a page of headway's own demo program, recorded and profiled here, in headless Chromium.
 
-``python docs/pictures/page.py [FOLDER]`` as root, from the repository; without a folder it replaces those beside it.
+``python docs/pictures/page.py [FOLDER]`` as root, from the package; without a folder it replaces those beside it.
 """
 
 from __future__ import annotations

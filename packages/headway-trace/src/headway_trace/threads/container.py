@@ -81,7 +81,7 @@ SOURCES = (
     "taken_branches",
     "traps",
 )
-"""What a counter of the profile can count, by number (docs/machine.md, section 9)."""
+"""What a counter of the profile can count, by number (headway-machine/docs/machine.md, section 9)."""
 COUNTED = SOURCES[:6]
 """The sources of the six counters unless the machine is told others."""
 NOT_COUNTED = "-"

@@ -251,7 +251,7 @@ def _polling(share: str, thread: Thread, *, marks: bool) -> Helps:
 
 
 def _latched(causes: Sequence[Cause]) -> str:
-    """Return a clause that says what the machine's poll latch saw (docs/machine.md, section 4)."""
+    """Return a clause that says what the machine's poll latch saw (headway-machine/docs/machine.md, section 4)."""
     cause = causes[0]
     times = "once" if cause.count == 1 else f"{cause.count:,} times"
     return f" (the poll latch saw {cause.name[:LONGEST]} not ready, {times})"

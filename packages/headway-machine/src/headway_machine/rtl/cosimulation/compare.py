@@ -18,7 +18,7 @@ from .simulator import compiled
 __all__ = ["Compared", "Comparison", "compare"]
 
 _ENTRY = 24
-"""Bytes of an entry of the signals (``machine/signals.pxd``)."""
+"""Bytes of an entry of the signals (``headway_machine/signals.pxd``)."""
 _ROOMS = (4, 16, RANGES)
 """Address ranges that a unit is built for: the first number that is enough."""
 _KINDS = {"noneffective": 1, "poll": 2}

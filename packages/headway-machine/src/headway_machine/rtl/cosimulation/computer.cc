@@ -1,4 +1,4 @@
-// Runs a computer with the barrel core (src/headway/rtl/core), compiled by Yosys' CXXRTL, and compares what its progress
+// Runs a computer with the barrel core (headway_machine/rtl/core), compiled by Yosys' CXXRTL, and compares what its progress
 // unit counts with what the reference machine tells of the same program, cycle by cycle.
 //
 // THREADS, STEP and the file of the computer are given by the compiler's command line.

@@ -19,7 +19,7 @@ from .simulator import compiled
 __all__ = ["ComputerRun", "compare_core", "config_of_core", "run_core"]
 
 _ENTRY = 24
-"""Bytes of an entry of the signals (``machine/signals.pxd``)."""
+"""Bytes of an entry of the signals (``headway_machine/signals.pxd``)."""
 _MEMORY = 1 << MEMORY_BITS
 _PIECE = 50_000
 """Ticks that the machine is ahead of the core."""

@@ -1,5 +1,5 @@
 // Runs the progress unit, compiled by Yosys' CXXRTL, on the signals that the reference machine tells of each cycle
-// (src/headway/machine/signals.pxd), and compares all that it counts, cycle by cycle.
+// (headway_machine/signals.pxd), and compares all that it counts, cycle by cycle.
 //
 // THREADS, STEP, WIDTH, RANGES and the file of the unit are given by the compiler's command line.
 #include UNIT

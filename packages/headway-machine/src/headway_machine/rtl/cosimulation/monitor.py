@@ -14,7 +14,7 @@ from .simulator import compiled
 __all__ = ["MonitorRow", "Monitors"]
 
 _ENTRY = 24
-"""Bytes of an entry of the signals (``machine/signals.pxd``)."""
+"""Bytes of an entry of the signals (``headway_machine/signals.pxd``)."""
 _STATES = 256
 
 

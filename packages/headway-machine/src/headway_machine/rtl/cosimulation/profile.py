@@ -15,7 +15,7 @@ from .simulator import compiled
 __all__ = ["ProfileBuffers", "ProfileCompared"]
 
 _ENTRY = 24
-"""Bytes of an entry of the signals (``machine/signals.pxd``)."""
+"""Bytes of an entry of the signals (``headway_machine/signals.pxd``)."""
 
 
 @dataclass(frozen=True, slots=True)

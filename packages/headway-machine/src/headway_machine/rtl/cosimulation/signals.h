@@ -1,4 +1,4 @@
-// The signals that the reference machine tells of each cycle (src/headway/machine/signals.pxd), and what they say of its
+// The signals that the reference machine tells of each cycle (headway_machine/signals.pxd), and what they say of its
 // counters in any cycle. STEP, the cycles that a cycle of a thread counts, is given by the compiler's command line.
 #pragma once
 

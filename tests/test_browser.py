@@ -11,6 +11,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.browser import ask, browser, load, missing, said
+from tests.ledgers import HOSTILE_NAMES
+from tests.profiles import small
+from tests.recording.test_ledger import write
+from tests.recording.test_profile import write as write_profile
+from tests.recordings import Run
 
 from headway.advice import Advice
 from headway.cli.pages import page_to, write_ledger_page, write_recording_page
@@ -28,13 +34,6 @@ from headway_machine.commands.pages import observed
 from headway_machine.machine import Machine
 from headway_machine.observer import Observer
 from headway_machine.programs import programs
-
-from ...browser import ask, browser, load, missing, said
-from ...ledgers import HOSTILE_NAMES
-from ...profiles import small
-from ...recording.test_ledger import write
-from ...recording.test_profile import write as write_profile
-from ...recordings import Run
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

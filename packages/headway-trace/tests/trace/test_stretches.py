@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.trace.slices import block
+from tests.views.html.reading import Page, rows_of
 
 from headway.views.html._spans import InnermostSpans
 from headway.views.html.document import Subject
 from headway.views.html.stretches import Stretches
 from headway_trace.edges import Edge
-
-from .reading import Page, rows_of
 
 
 @st.composite

@@ -321,6 +321,17 @@ class Kept:
 
     def read(self, name: str, base: int) -> CallFrames | None:
         """Return a table; None: it is not there, or not sound."""
+        data = self.load(name)
+        return _checked(data, base) if data is not None else None
+
+    def write(self, name: str, made: CallFrames) -> None:
+        """Keep a table: it is whole on disk, or not there."""
+        rules, rows = made.rules.tobytes(), made.rows.tobytes()
+        head = _HEAD.pack(_MAGIC, VERSION, len(made.rules), len(made.rows), _checksum(rules, rows))
+        self.store(name, head + rules + rows)
+
+    def load(self, name: str) -> bytes | None:
+        """Return the content of a file that nobody else may write; None: there is none."""
         try:
             fd = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -330,25 +341,22 @@ class Kept:
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
             with open(fd, "rb", closefd=False) as file:
-                data = file.read(status.st_size)
+                return file.read(status.st_size)
         except (OSError, MemoryError):
             return None
         finally:
             os.close(fd)
-        return _checked(data, base)
 
-    def write(self, name: str, made: CallFrames) -> None:
-        """Keep a table: it is whole on disk, or not there."""
-        rules, rows = made.rules.tobytes(), made.rows.tobytes()
-        head = _HEAD.pack(_MAGIC, VERSION, len(made.rules), len(made.rows), _checksum(rules, rows))
+    def store(self, name: str, data: bytes) -> None:
+        """Keep a file: it is whole on disk, or not there."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder.stat().st_uid != os.geteuid():
                 return
-            self._make_room(len(head) + len(rules) + len(rows))
+            self._make_room(len(data))
             with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".new-", delete=False) as file:
                 try:
-                    file.write(head + rules + rows)
+                    file.write(data)
                     file.close()
                     os.replace(file.name, self._folder / name)
                 except BaseException:

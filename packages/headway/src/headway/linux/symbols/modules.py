@@ -173,6 +173,16 @@ class Modules:
                     found.add(mapping)
         return found
 
+    def expected(self, pid: int, path: str, inode: int) -> tuple[Module, Mapping] | None:
+        """Return the module of a file that a process will map, and such a mapping; None: it cannot be opened."""
+        mapping = Mapping(0, 0, "r-xp", 0, inode, path, False)
+        module = self._known.get((path, inode)) or HeldModule(path)
+        module.hold(pid, mapping)
+        if module.size is None:
+            return None
+        self._known[path, inode] = module
+        return module, mapping
+
     def add_vdso(self, space: Space) -> None:
         """Add the code that the kernel maps into every process, if it is missing: the kernel tells of files only."""
         if any(mapping.path == _VDSO for mapping, _ in space.code()):

@@ -104,7 +104,8 @@ class FrameFiles:
 
     def __init__(self) -> None:
         folder = cache_folder()
-        self._kept = Kept(folder) if folder is not None else None
+        self.kept = Kept(folder) if folder is not None else None
+        """Where tables are kept on disk; None: nowhere."""
         self._found: dict[Module, CallFrames | None] = {}
         self.problems: dict[str, str] = {}
         """Why files have no rows, by their paths."""
@@ -124,7 +125,7 @@ class FrameFiles:
             self.problems[module.path] = "it is not open"
             return None
         try:
-            return read_call_frames(module.read, self._kept)
+            return read_call_frames(module.read, self.kept)
         except CallFrameError as error:
             self.problems[module.path] = str(error)
             return None
@@ -149,6 +150,7 @@ class CodeTables:
         self._chunks: list[mmap.mmap] = []
         self._used = 0
         self._modules: dict[Module, _Rows] = {}
+        self._keys: dict[Module, tuple[int, int]] = {}
         self._numbers: dict[bytes, int] = {}
         self._blocks: dict[int, tuple[int, int]] = {}
         self._next = 0
@@ -195,9 +197,27 @@ class CodeTables:
         self._publish(pid, entries)
         self._recognise(known)
 
+    def expect(self, expected: Iterable[tuple[Module, Mapping, Module | None]]) -> None:
+        """Have the programs recognise files that no process has mapped yet, each with what the kernel maps with it.
+
+        The last is the dynamic loader; None: the file has none.
+        """
+        for module, mapping, loader in expected:
+            key = _key_of(mapping, module)
+            if key is None:
+                continue
+            rows = self._modules.get(module)
+            if rows is None:
+                rows = self._modules[module] = self._add(module)
+            self._keys[module] = key
+            interpreter = self._keys.get(loader, (0, 0)) if loader is not None else (0, 0)
+            if rows.frames is not None and not (rows.frames.interpreter and not interpreter[0]):
+                self._assign(key, rows, rows.frames, interpreter)
+
     def _recognise(self, known: Mapping_[Module, tuple[int, int]]) -> None:
         """Have the programs recognise the files of a process when another one maps them."""
         for module, key in known.items():
+            self._keys[module] = key
             frames = self._modules[module].frames
             if key in self._recognised or frames is None:
                 continue
@@ -205,26 +225,31 @@ class CodeTables:
             interpreter = next((at for other, at in known.items() if wanted and other.name == wanted), (0, 0))
             if wanted and not interpreter[0]:
                 continue  # it is not known under this name
-            self._recognised.add(key)
-            rows = self._modules[module]
-            segments = b"".join(
-                pack("code_segment", {"offset": offset, "size": size, "address": address})
-                for offset, address, size in frames.segments[:_SEGMENTS]
-            )
-            value = pack(
-                "code_file",
-                {
-                    "first": rows.first,
-                    "count": rows.count,
-                    "kind": rows.kind,
-                    "n_segments": len(frames.segments),
-                    "base": frames.base,
-                    "entry": frames.entry,
-                    "interpreter": struct.pack("<QQ", *interpreter),
-                    "segments": segments,
-                },
-            )
-            self._files_map.assign(struct.pack("<QQ", *key), value)
+            self._assign(key, self._modules[module], frames, interpreter)
+
+    def _assign(self, key: tuple[int, int], rows: _Rows, frames: CallFrames, interpreter: tuple[int, int]) -> None:
+        """Have the programs recognise one file, if there is room for it."""
+        if key in self._recognised:
+            return
+        self._recognised.add(key)
+        segments = b"".join(
+            pack("code_segment", {"offset": offset, "size": size, "address": address})
+            for offset, address, size in frames.segments[:_SEGMENTS]
+        )
+        value = pack(
+            "code_file",
+            {
+                "first": rows.first,
+                "count": rows.count,
+                "kind": rows.kind,
+                "n_segments": len(frames.segments),
+                "base": frames.base,
+                "entry": frames.entry,
+                "interpreter": struct.pack("<QQ", *interpreter),
+                "segments": segments,
+            },
+        )
+        self._files_map.assign(struct.pack("<QQ", *key), value)
 
     def forget(self, pid: int) -> None:
         """Forget what a process had mapped that has ended, or executes another program.

@@ -70,7 +70,7 @@ class ProfileMeasurement:
         *,
         spin: bool = False,
     ) -> None:
-        self.period = period
+        self.period, self._selection = period, selection
         self._code = UserCode() if spin else None
         self._buffers = buffers
         self._collecting_ns = self._stacks_ns = 0
@@ -86,6 +86,8 @@ class ProfileMeasurement:
                 chosen += [int(name) for name in os.listdir("/proc") if name.isdigit()]
             if options.unwind and may_use_bpf():
                 self._spaces.prepare(chosen)
+                if selection.argv:
+                    self._spaces.expect(selection.command or os.getpid(), selection.argv)
 
             def prepared(stacks: StackReader) -> None:
                 if stacks.tables is not None:
@@ -168,6 +170,8 @@ class ProfileMeasurement:
         began = time.thread_time_ns()
         self._sampler.finish()
         self._take(began)
+        if self._selection.command is not None:
+            self._spaces.remember()
         away = () if self._states is None else tuple(self._states.away(ledger.window.end))
         finished = FinishedProfile(
             ledger, self._log, self._spaces, self._states, away, self._sampler.losses, self.period, self._notes,

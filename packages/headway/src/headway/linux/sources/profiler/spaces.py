@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from headway.binary.module import Module
 from headway.linux.bpf.unwinding.tables import CodeTables, FrameFiles
 from headway.linux.perf.thread_buffers import COMM, FORK, MMAP2
 from headway.linux.procfs.maps import Mapping
+from headway.linux.symbols.expected import Expected, Remembered, program_of
 from headway.linux.symbols.frames import Stacks, frames_made_code
 from headway.linux.symbols.modules import Modules, Space
 
@@ -32,6 +34,10 @@ class Spaces:
         self._changed: set[int] = set()
         self.files = FrameFiles()
         """The tables of the files that are mapped."""
+        self._expected: list[tuple[Module, Mapping, Module | None]] = []
+        self._program = ""
+        self._mapped: dict[str, None] = {}
+        self._remembered = Remembered(self.files.kept)
         self.tables: CodeTables | None = None
         """The programs that walk stacks are told of each change; None: none do."""
 
@@ -52,8 +58,45 @@ class Spaces:
             space = self._modules.space(pid)
             self.files.prepare(module for _, module in space.code())
 
+    def expect(self, pid: int, argv: Sequence[str]) -> None:
+        """Make the tables of what a command will map, before it is executed. ``pid``: the process that will do that."""
+        environment = dict(os.environ)
+        try:
+            folder = os.getcwd()
+        except OSError:
+            return
+        program = program_of(argv[0], environment, folder)
+        if not program:
+            return
+        expected = Expected(environment, folder=folder)
+        expected.add_command(argv)
+        self._program = os.path.realpath(program)
+        for path in self._remembered.read(self._program):
+            expected.add_file(path)
+        found = {
+            path: opened
+            for path, file in expected.files.items()
+            if (opened := self._modules.expected(pid, path, file.inode)) is not None
+        }
+        loaders = {
+            path: found[file.interpreter][0]
+            for path, file in expected.files.items()
+            if path in found and file.interpreter in found
+        }
+        ordered = sorted(found, key=loaders.__contains__)  # a loader comes before what it loads
+        self._expected = [(*found[path], loaders.get(path)) for path in ordered]
+        self.files.prepare(module for module, _, _ in self._expected)
+
+    def remember(self) -> None:
+        """Keep the names of what the command has mapped, for the next time."""
+        if self._program and self._mapped:
+            self._remembered.write(self._program, [*reversed(self._mapped)])
+
     def begin(self, pids: Iterable[int]) -> None:
-        """Tell the programs what these processes have mapped."""
+        """Tell the programs what these processes have mapped, and what the command will."""
+        if self.tables is not None:
+            self.tables.expect(self._expected)
+            self._expected = []
         for pid in pids:
             space, known = self._modules.space(pid), self._spaces.get(pid)
             if known is None or [one for one, _ in known.code()] != [one for one, _ in space.code()]:
@@ -101,6 +144,8 @@ class Spaces:
             return
         path = os.fsdecode(body[_MMAP2_HEAD.size : -16].partition(b"\0")[0])
         mapping = Mapping(start, start + length, "r-xp", offset, inode, path, False)
+        if inode:
+            self._mapped[path] = None
         space = self._spaces[pid]
         if space.replaces(mapping):  # what was known of addresses there was of something else
             space = self._spaces[pid] = space.copy(pid)

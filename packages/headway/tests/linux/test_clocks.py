@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -247,6 +248,17 @@ def test_a_wait_is_for_what_a_look_finds(values: Mapping[str, int], state: str) 
     assert thread.figures(accounts.names)[1] == {state: 100}
 
 
+def test_a_thread_of_the_kernel_runs_no_code_of_a_program() -> None:
+    figures = (70, {"wait.work": 30}, (0, 0, 2, 1, 1, 0, 0))
+    worker = SimpleNamespace(
+        tid=2, pid=2, name="kworker", birth=0, start=0, until=100, in_kernel=True, ended=False, gone=False
+    )
+    worker.figures = lambda names: figures
+    row = row_of(worker, [], 4_000_000, ["cs"])  # type: ignore[arg-type]
+    assert {state: cell.time for state, cell in row.states.items()} == {"kernel.thread": 70, "wait.work": 30}
+    assert (row.states["kernel.thread"].events, row.sampled) == ({"cs": 2}, {})
+
+
 # ---- options ----
 
 
@@ -254,9 +266,13 @@ def test_a_wait_is_for_what_a_look_finds(values: Mapping[str, int], state: str) 
     ("options", "word"),
     [
         (("--noneffective", "malloc"), "--noneffective"),
-        (("-e", "cycles"), "--event"),
-        (("-e", "cs", "-e", "cycles"), "--event"),
-        (("--why", "kernel"), "--why kernel"),
+        (("-e", "cycles"), "cycles"),
+        (("-e", "cs", "-e", "cycles"), "cycles"),
+        (("-e", "cs,page-faults,cycles"), "cycles"),
+        (("--why", "kernel"), "--why"),
+        (("--why", "wait"), "--why needs"),
+        (("--locks",), "--locks needs"),
+        (("--durations", "1"), "--durations needs"),
         (("--spin",), "--spin"),
         (("-C", "0"), "-C needs"),
         (("--publish",), "--publish needs"),
@@ -401,11 +417,19 @@ def test_every_thread_of_the_machine_is_there() -> None:
     for part in (first, second):
         check(part)
     found = {thread.tid for thread in first.threads}
-    gone = {tid for tid in there - found if not os.path.exists(f"/proc/{tid}")}
-    assert there - found - gone == set()
+    assert {tid for tid in there - found if is_alive(tid)} == set()
     (thread,) = (thread for thread in second.threads if thread.tid == own)
     assert processor_time(thread.times()) > 0, "this thread runs, and its clock is up to date"
     assert second.window.start == first.window.end
+
+
+def is_alive(tid: int) -> bool:
+    """Whether a thread is there, and not one that has ended and waits for its parent to ask."""
+    try:
+        text = Path(f"/proc/{tid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def tasks_of(pid: str) -> list[str]:

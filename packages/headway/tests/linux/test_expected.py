@@ -53,7 +53,7 @@ def test_any_command_is_looked_at(argv: list[str], path: str, libraries: str) ->
     assert len(expected.files) <= MOST_FILES
 
 
-@given(st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=20)))
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)))
 def test_remembered_paths_are_read_again(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     """Those that are paths; a file that others may write is not read."""
     folder = tmp_path_factory.mktemp("kept")
@@ -143,13 +143,12 @@ def test_libraries_are_found_by_rpath_and_runpath(tmp_path: Path, flag: str) -> 
         pytest.skip("needs gcc")
     library, program = tmp_path / "sub" / "libone.so", tmp_path / "one"
     library.parent.mkdir()
-    words = ["-x", "c", "-shared", "-fPIC", "-o", library, "-"]
+    words = ["-x", "c", "-shared", "-fPIC", "-o", str(library), "-"]
     subprocess.run([compiler, *words], input=b"int one(void) { return 1; }", check=True)
     for rpath in (["-Wl,-rpath,$ORIGIN/sub"], []):
-        words = ["-x", "c", "-", "-x", "none", library, flag, *rpath, "-o", program]
         main = b"int one(void); int main(void) { return one(); }"
-        # the name in the file, not the path that the linker was given
-        words = [word if word is not library else "-L" + str(library.parent) for word in words] + ["-lone"]
+        # -l: the name is in the file, and not the path that the linker was given
+        words = ["-x", "c", "-", "-x", "none", f"-L{library.parent}", flag, *rpath, "-o", str(program), "-lone"]
         subprocess.run([compiler, *words], input=main, check=True)
         assert (str(library) in paths(str(program))) == bool(rpath)
         assert str(library) in paths(str(program), LD_LIBRARY_PATH=str(library.parent))

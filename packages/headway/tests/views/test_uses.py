@@ -17,7 +17,7 @@ from headway.model.uses import CallUse, LockHolder, LockUse, UsedFile, Uses
 from headway.views.json import schema, to_document, write
 from headway.views.lines import text_of
 from headway.views.printable import width_of
-from headway.views.uses import TABLES, doing_in_words, received_and_sent, use_tables
+from headway.views.uses import TABLES, _by_service, doing_in_words, received_and_sent, use_tables
 
 MS = 1_000_000
 JOURNAL = UsedFile("disk", 1, 2, 0, "/var/lib/shop/orders.db-journal")
@@ -162,3 +162,16 @@ def test_the_document_has_them_and_fits_the_schema() -> None:
     assert document["locks"][0]["holders"][0]["doing"] == {"user": 18 * MS, "wait.disk": 72 * MS}
     assert {row["error"] for row in document["call_errors"]} == {"ENOENT", "EACCES", "restart"}
     assert "calls" not in to_document(Ledger("bpf", Window(0, 1)))
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=30))
+def test_a_group_of_sockets_has_as_many_as_are_in_it(ends: list[tuple[int, int]]) -> None:
+    files = [
+        UsedFile("socket", 9, inode, 0, f"socket:[{inode}]", f"10.0.0.{one}:80", f"10.0.1.{other}:90")
+        for inode, (one, other) in enumerate(ends)
+    ]
+    found = _by_service(files)
+    assert {*found} == {*files}
+    for words in {*found.values()}:
+        members = sum(each == words for each in found.values())
+        assert words.endswith(f"({members:,} sockets)") or (members == 1 and " – " in words)

@@ -277,6 +277,10 @@ class TargetOptions:
         yield "--spin", self.spin
         yield "--why", self.why
 
+    def _listed_events(self) -> tuple[str, ...]:
+        """Return the events that are asked for, each once; lists with commas are divided."""
+        return tuple(dict.fromkeys(name.strip() for each in self.events for name in each.split(",")))
+
     @property
     def with_tasks(self) -> bool:
         """Whether time is to be charged to tasks, too."""
@@ -310,7 +314,7 @@ class TargetOptions:
         if self.source == "proc" and (self.level not in (None, Level.CLOCKS.value) or self.budget):
             raise click.UsageError("--level and --budget are for the source bpf: /proc has the level clocks alone")
         if level is Level.CLOCKS:
-            self._check_clocks()
+            self._check_clocks(locks=locks)
         if self.source == "proc" and self.publish:
             raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
         if "" in self.task_attributes:
@@ -319,7 +323,7 @@ class TargetOptions:
             self._check_spin()
         if self.level and self.budget:
             raise click.UsageError("the level of detail follows from --budget: leave out --level or --budget")
-        counted = level is Level.CLOCKS and COUNTED_AT_CLOCKS.issuperset(self.events)
+        counted = level is Level.CLOCKS
         needing = dict(self._needing_states()) | ({"--event": ()} if counted else {})
         at_all_times = [option for option, given in needing.items() if given]
         if at_all_times and (level <= Level.SWITCHES or self.budget):
@@ -334,7 +338,7 @@ class TargetOptions:
         return MeasureOptions(
             checks=self.checks,
             functions=self._marked(),
-            events=self.events,
+            events=self._listed_events() if counted else self.events,
             why=causes or bool(self.why),
             calls=calls,
             locks=locks,
@@ -374,8 +378,15 @@ class TargetOptions:
         yield "--why kernel", "kernel" in self.why
         yield "--why poll", "poll" in self.why
 
-    def _check_clocks(self) -> None:
+    def _check_clocks(self, *, locks: bool) -> None:
         """Raise UsageError for options about which the kernel's clocks say nothing."""
+        for option, given in (("--why", self.why), ("--locks", locks)):
+            if given:
+                raise click.UsageError(f"clocks do not tell single waits: {option} needs --level switches or more")
+        unknown = sorted({*self._listed_events()} - COUNTED_AT_CLOCKS)
+        if unknown:
+            counted = ", ".join(sorted(COUNTED_AT_CLOCKS))
+            raise click.UsageError(f"the kernel counts no {unknown[0]!a} of a thread: --level clocks has {counted}")
         if self.cpus is not None:
             raise click.UsageError(
                 "clocks do not tell on which processor a thread was: -C needs --level switches or more"

@@ -95,6 +95,8 @@ def command(
             ledger, advice = _figures(recording, from_transitions, durations)
             say(clean(write_recording_page(html, path, ledger, recording, advice)))
         return
+    if with_locks and has_profile(path):
+        raise click.UsageError("a profile has no locks: --locks is for a recording of headway record")
     if narrowed or (has_profile(path) and not (verbose or listed.every_line or listed.group_by or from_transitions)):
         with answer_to(output) as stream:
             show_recorded_profile(path, stream, part=part, state=state, as_json=as_json, limit=listed.limit or SHOWN)

@@ -24,6 +24,7 @@ from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.cli.uses import check_use_options, needs_calls, needs_causes, needs_holders, use_options
 from headway.errors import HeadwayError
+from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger
@@ -94,6 +95,8 @@ def command(
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
     options = _options(wanted, tables, causes=verbose or html is not None, listed=listed, as_json=as_json)
+    if durations and options.level is Level.CLOCKS:
+        raise click.UsageError("clocks do not tell single waits: --durations needs --level switches or more")
     options = replace(options, durations=durations or 0)
     with report_to(output, live=interval is not None) as stream, page_if(html) as page:
         report = _Report(

@@ -771,7 +771,7 @@ def _notes(
         text += f" in {'all' if cost.others is None else 'these'} threads; {', '.join(known)}"
     if ledger.source == "bpf" and (observed := observer_share(times) or 0.0) > _MUCH:
         words = f"measuring took {share(observed)} of the threads' processor time"
-        if not {"level", "budget"} & ledger.reasons.keys():
+        if not {"level", "budget"} & ledger.reasons.keys() and ledger.uses is None:  # those tables need all calls
             words += f": {_CHEAPER}"
         yield from ([(line, _DIM)] for line in indented(words, width, "", "  "))
     if verbose and cost.time and (kinds := events_in_words(ledger)):

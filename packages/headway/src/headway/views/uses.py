@@ -281,16 +281,22 @@ def _by_service(files: Iterable[UsedFile]) -> dict[UsedFile, str]:
         for end in (file.local, file.peer):
             if end:
                 shared[end] = shared.get(end, 0) + 1
-    found = {}
+    groups: dict[str, list[UsedFile]] = {}
     for file in files:
         if not file.local and not file.peer:
-            found[file] = "sockets without a known address"
-            continue
-        if shared.get(file.local, 0) >= shared.get(file.peer, 0):
-            n, end, at = shared[file.local], file.local, "at"
+            group = ""
+        elif shared.get(file.local, 0) >= shared.get(file.peer, 0):
+            group = f"at {file.local}"
         else:
-            n, end, at = shared[file.peer], file.peer, "to"
-        found[file] = f"{at} {end} ({n:,} sockets)" if n > 1 else _ends(file)
+            group = f"to {file.peer}"
+        groups.setdefault(group, []).append(file)
+    found = {}
+    for group, members in groups.items():
+        for file in members:
+            if not group:
+                found[file] = "sockets without a known address"
+            else:
+                found[file] = f"{group} ({len(members):,} sockets)" if len(members) > 1 else _ends(file)
     return found
 
 

@@ -9,6 +9,7 @@ class ClockThread:
     tid: int
     pid: int
     birth: int
+    in_kernel: bool
     exiting: bool
     gone: bool
     ended: bool

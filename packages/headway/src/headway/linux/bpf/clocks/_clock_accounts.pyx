@@ -41,6 +41,8 @@ cdef class ClockThread:
     cdef readonly int tid, pid
     cdef readonly int64_t birth
     """When it was born, or when it was found, ns of CLOCK_MONOTONIC."""
+    cdef readonly bint in_kernel
+    """It runs no code of a program: a kernel thread, or a worker of an io_uring."""
     cdef readonly bint exiting
     """Its exit has begun."""
     cdef readonly bint gone
@@ -100,6 +102,7 @@ cdef class ClockThread:
                              _limited(r.system) // _MICROSECOND, _WHOLE, condition, reason)
         self.last = r[0]
         self.tid, self.pid = <int>r.tid, <int>r.pid
+        self.in_kernel = r.flags & CLOCKS_KERNEL_THREAD != 0
         self.condition, self.reason = condition, reason
 
 

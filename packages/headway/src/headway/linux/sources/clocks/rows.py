@@ -12,6 +12,7 @@ __all__ = ["row_of", "row_since_told"]
 
 _USER, _SYSTEM, _ARRIVALS, _VOLUNTARY, _INVOLUNTARY, _MINOR, _MAJOR = range(7)
 """The places of counts."""
+_KERNEL_THREAD = "kernel.thread"
 _SWITCHES, _FAULTS = (_VOLUNTARY, _INVOLUNTARY), (_MINOR, _MAJOR)
 _EVENTS = {
     **dict.fromkeys(("context-switches", "cs"), _SWITCHES),
@@ -55,13 +56,15 @@ def _row(
     events: Sequence[str],
 ) -> Thread:
     samples = {"user": round(counts[_USER] / tick), "kernel": round(counts[_SYSTEM] / tick)}
-    parts = divide(run, {state: max(number, 0) for state, number in samples.items()})
+    parts = {} if thread.in_kernel else divide(run, {state: max(number, 0) for state, number in samples.items()})
     cells = {state: Cell(part.time, None) for state, part in parts.items()}
+    if thread.in_kernel and run:  # it has no code of a program
+        cells[_KERNEL_THREAD] = Cell(run, None)
     for state, time in others.items():
         if time:
             cells[state] = Cell(time, max(counts[_ARRIVALS], 1) if state == READY else None)
     if events:
-        place = next(iter(parts), "user")
+        place = next(iter(cells), "user") if thread.in_kernel else next(iter(parts), "user")
         told = {name: sum(counts[each] for each in _EVENTS[name]) for name in events}
         cells[place] = replace(cells.get(place, Cell(0, None)), events=told)
     until = thread.until

@@ -23,6 +23,7 @@ from headway.model import violations
 from headway.recording.format import DOCUMENT, LAST, TRANSITIONS, part_name
 from headway.recording.parts import Folder
 from headway.recording.reader import Recording
+from headway.replay.rows import load
 
 from ..recordings import Run
 from .test_ledger import QUICK, write
@@ -122,6 +123,23 @@ def test_a_part_that_is_missing_is_counted_and_the_rest_is_there(copy: Path) -> 
         ledger = recording.ledger()
     assert "damaged" in ledger.reasons["recording"]
     assert ledger.threads
+
+
+def test_threads_that_cannot_be_read_are_counted_in_what_the_source_kept(copy: Path) -> None:
+    for part in (copy / "threads").iterdir():
+        part.write_bytes(b"nothing")
+    with Recording(copy) as recording:
+        kept = recording.kept_ledger()
+        assert kept is not None
+        assert kept.losses["files_damaged"] == len(list((copy / "threads").iterdir()))
+        assert kept.losses["threads_unnamed"] > 0
+
+
+def test_a_replay_of_rows_that_are_all_damaged_says_so(copy: Path) -> None:
+    for part in (copy / "transitions").iterdir():
+        part.write_bytes(b"nothing")
+    with Recording(copy) as recording, pytest.raises(HeadwayError, match="is damaged"):
+        load(recording)
 
 
 def test_two_parts_in_each_other_s_place_are_both_damage(copy: Path) -> None:

@@ -236,8 +236,10 @@ def kept(recording: Contents) -> Ledger | None:
         if estimate := _estimate(row):
             sampled_there[row["cpu"]][row["state"]] = estimate
     known = (thread_of(seen[n], of_threads[n], window, sampled.get(n)) for n in sorted(seen))
+    unnamed = len(of_threads.keys() - seen.keys())
     ledger = replace(
         recording.document.ledger,
+        losses={**recording.losses(), **({"threads_unnamed": unnamed} if unnamed else {})},
         source="recording",
         threads=tuple(thread for thread in known if thread is not None),
         processors=tuple(

@@ -118,6 +118,9 @@ def load(recording: Recording, shown: Callable[[int], None] = lambda done: None)
     Raises HeadwayError if it has no rows, or too many.
     """
     where = str(recording.path)
+    if not recording.rows and recording.damaged:
+        file, why = next(iter(recording.damaged.items()))
+        raise HeadwayError(f"no transitions of {where!a} can be read: {file} is damaged ({why})")
     if not recording.rows:
         raise HeadwayError(f"{where!a} has no transitions, so there is nothing to follow: give one of headway record")
     if recording.rows > MAX_ROWS:

@@ -22,7 +22,7 @@ from headway.linux.options import Selection
 from headway.linux.perf.sample_buffer import PAGE
 from headway.linux.sources.profiler import Buffers, ProfileSource
 from headway.linux.sources.source import LinuxSource
-from headway.model import Frame, Profile, is_exact, violations
+from headway.model import Frame, Profile, is_exact, processor_time, violations
 from headway.session.measure import observe
 
 from .attached import until_it_has_worked
@@ -237,7 +237,10 @@ def test_threads_that_live_briefly_are_sampled_or_their_time_is_counted_as_not(b
     user = stacks(found, "user")
     assert holds(user, "brief") > 0
     sampled = {thread for thread, state, _, _, _ in found.rows() if state == "user"}
-    assert len(sampled) + found.losses["threads_not_sampled"] >= 25
+    # Where headway gets a processor late, a thread has worked before it can be sampled, and that time is counted.
+    neither = max(len(found.ledger.threads) - len(sampled) - found.losses["threads_not_sampled"], 0)
+    shortest = sorted(processor_time(thread.times()) for thread in found.ledger.threads)[:neither]
+    assert found.losses["ns_before_sampling_began"] >= sum(shortest) - neither * 2_000_000
 
 
 def test_processes_that_a_command_makes_have_their_own_code(build: Build) -> None:

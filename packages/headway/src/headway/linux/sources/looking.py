@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -25,7 +26,7 @@ class _Pace(Protocol):
     def spent(self, cost: int) -> None: ...
 
 
-class LookingMeasurement:
+class LookingMeasurement(ABC):
     """Looks when its pace says so, and tells ledgers of what it found.
 
     ``clock``: ns of CLOCK_MONOTONIC. ``cgroups``: tells the control groups of threads; None: nobody wants to know.
@@ -60,14 +61,14 @@ class LookingMeasurement:
     def _grouped(self, ledger: Ledger) -> Ledger:
         return ledger if self._cgroups is None else self._cgroups.told(ledger)
 
+    @abstractmethod
     def _look(self) -> int:
         """Look at every thread once, and return the moment."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _total(self, now: int) -> Ledger:
         """Return everything since the beginning, as of the look at this moment."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _since_last(self, now: int) -> Ledger:
         """Return what happened since the last interval, or since the beginning, as of the look at this moment."""
-        raise NotImplementedError

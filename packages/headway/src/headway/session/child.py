@@ -27,7 +27,8 @@ class SuspendedChild:
     was done with them before.
 
     ``stdout``: a descriptor to be its standard output instead of ours; likewise ``stdin`` and ``stderr``.
-    ``received``: the signals that this process has caught. The child gets those too that came before it was there.
+    ``received``: the signals that this process has caught, a list that grows. The child gets those too that came before
+    it was there: what is known as it begins, and the rest as it is released.
     """
 
     def __init__(
@@ -49,9 +50,9 @@ class SuspendedChild:
             self.pid = fork()
             if self.pid == 0:
                 self._child(gate, failure, (stdin, stdout, stderr), mask)
-            # One that waits now, or that another thread took, may have come before the fork, and no child inherits it.
+            # One that waits now may have come before the fork, and no child inherits it.
             # The child gets it twice if it came later, which does no harm.
-            missed = {*received, *(signal.sigpending() & set(_PASSED_OR_SHARED))}
+            waiting = signal.sigpending() & set(_PASSED_OR_SHARED)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(gate)
@@ -62,7 +63,8 @@ class SuspendedChild:
             self.pidfd = -1
             self.give_up()
             raise
-        for number in missed:
+        self._received = received
+        for number in {*received, *waiting}:
             os.kill(self.pid, number)
 
     def _child(self, gate: int, failure: int, files: Sequence[int | None], mask: set[signal.Signals | int]) -> None:
@@ -92,6 +94,9 @@ class SuspendedChild:
 
         Raises CommandFailedError if the command cannot be executed: 127 not found, 126 not executable.
         """
+        # Another thread may have taken a signal before the fork, and noted it after.
+        for number in set(self._received):
+            os.kill(self.pid, number)
         with suppress(BrokenPipeError):
             os.write(self._gate, b"!")
         os.close(self._gate)

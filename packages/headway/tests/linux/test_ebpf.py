@@ -317,8 +317,9 @@ def test_each_vector_of_a_processor_is_the_interrupt_that_the_kernel_counts() ->
             if name in around[i]:
                 count = sum(cell.count or 0 for state, cell in processor.states.items() if state in states)
                 within, around_it = after[i][name] - before[i][name], later[i][name] - around[i][name]
-                assert within <= count + missed + 1 + within // 25, (processor.cpu, name)
-                assert count <= around_it, (processor.cpu, name)
+                seen = f"{name} of processor {processor.cpu}: {within} ≤ {count} ≤ {around_it}, losses {ledger.losses}"
+                assert within <= count + missed + 1 + within // 25, seen
+                assert count <= around_it, seen
     assert any(processor.states["irq.timer"].count for processor in ledger.processors)
 
 

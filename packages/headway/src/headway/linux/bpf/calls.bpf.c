@@ -128,11 +128,11 @@ int handle_call_entry(u64 *ctx)
 	__builtin_memset(&open->second, 0, sizeof(open->second));
 	u32 first = about.first[MASKED(call, N_CALLS)], second = about.second[MASKED(call, N_CALLS)];
 	if (first && first != RETURNED_FILE)
-		identify_file(&open->file, own_file(task, argument(regs, first)));
+		identify_file(&open->file, file_of(task, argument(regs, first)));
 	else
 		__builtin_memset(&open->file, 0, sizeof(open->file));
 	if (UNLIKELY(second))
-		identify_file(&open->second, own_file(task, argument(regs, second)));
+		identify_file(&open->second, file_of(task, argument(regs, second)));
 	charge_own_cost(caller.p, since);
 	return 0;
 }
@@ -217,7 +217,7 @@ INLINE void charge_call(struct caller *caller, struct task_struct *task, struct 
 	else if (does & RETURNS_MESSAGES)
 		use.bytes = bytes_of_messages(regs, result);
 	if (about.first[MASKED(open->call, N_CALLS)] == RETURNED_FILE && result >= 0)
-		identify_file(&key.file, own_file(task, result));
+		identify_file(&key.file, file_of(task, result));
 	add_use(&key, &use);
 	if (UNLIKELY(open->second.inode) && use.bytes) {
 		struct call_use second = {.count = 1, .bytes = use.bytes};

@@ -400,7 +400,7 @@ NOINLINE u32 open_worker_thread(struct task_struct *task)
 		return 0;
 	bool measure = settings.follow && thread_record_of(bpf_get_current_task_btf());
 	if (!measure && (settings.everything || settings.cgroup))
-		measure = in_namespace(task, &tid, &pid) && is_selected(task, tid, pid);
+		measure = in_namespace(task, &tid, &pid) && is_to_be_measured(task, tid, pid);
 	return measure ? open_thread_record(task, READY, KERNEL_THREAD, THREAD_NEW) : 0;
 }
 
@@ -519,7 +519,7 @@ int handle_sched_process_fork(u64 *ctx)
 		return 0;
 	bool measure = settings.follow && thread_record_of(parent);
 	if (!measure && (settings.everything || settings.cgroup || settings.name_length))
-		measure = in_namespace(child, &tid, &pid) && is_selected(child, tid, pid);
+		measure = in_namespace(child, &tid, &pid) && is_to_be_measured(child, tid, pid);
 	if (measure) { /* the child resumes in the call that created it */
 		u32 number = open_thread_record(child, READY, state_by_registers(child), THREAD_NEW);
 		if (OPTION(unwind))
@@ -566,7 +566,8 @@ int handle_sched_process_exec(u64 *ctx)
 	if (!number) {
 		if (!in_namespace(task, &tid, &pid))
 			return 0;
-		if ((control.command && control.command == tid) || (settings.name_length && is_selected(task, tid, pid))) {
+		if ((control.command && control.command == tid) ||
+			(settings.name_length && is_to_be_measured(task, tid, pid))) {
 			control.command = 0;
 			open_running_thread(task, THREAD_EXECUTES);
 			if (OPTION(unwind))
@@ -1147,8 +1148,8 @@ int dump_task(struct bpf_iter__task *ctx)
 	}
 	if (OPTION(publish))
 		control.observer = bpf_get_current_task_btf()->tgid;
-	if (!task || !task->pid || task->exit_state || !in_namespace(task, &tid, &pid) || !is_selected(task, tid, pid) ||
-		thread_record_of(task))
+	if (!task || !task->pid || task->exit_state || !in_namespace(task, &tid, &pid) ||
+		!is_to_be_measured(task, tid, pid) || thread_record_of(task))
 		return 0;
 	/* A thread that runs is UNKNOWN until its first event. One that sleeps or waits for a processor has a known state. */
 	u32 resume = state_by_registers(task);

@@ -66,20 +66,6 @@ struct {
 } clock_threads SEC(".maps");
 
 struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u32);
-} selected_pids SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u32);
-} selected_tids SEC(".maps");
-
-struct {
 	UINT(type, MAP_RINGBUF);
 	UINT(max_entries, 4096);
 } clock_events SEC(".maps");
@@ -88,36 +74,6 @@ enum {
 	WAKE_READER_AT = 1 << 18, /* bytes in the ring */
 	LONGEST_RUN = 1 << 30 /* ns: no thread runs longer without a tick, but where ticks are off */
 };
-
-INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
-{
-	return ids_in_namespace(task, settings.namespace_inum, &control.namespace_level, tid, pid);
-}
-
-INLINE bool name_matches(const char *comm)
-{
-	return is_name(comm, (const volatile char *)settings.name, settings.name_length, settings.name_prefix);
-}
-
-INLINE bool in_cgroup(struct task_struct *task)
-{
-	return is_in_cgroup(task, settings.cgroup, settings.cgroup_level & 0xff);
-}
-
-INLINE bool is_chosen(struct task_struct *task, u32 tid, u32 pid)
-{
-	if (settings.everything)
-		return true;
-	if (settings.cgroup && in_cgroup(task))
-		return true;
-	if (settings.name_length) {
-		char comm[16];
-		bpf_probe_read_kernel(comm, sizeof(comm), &task->comm);
-		if (name_matches(comm))
-			return true;
-	}
-	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
-}
 
 INLINE struct clock_thread *known_thread(struct task_struct *task)
 {
@@ -283,7 +239,7 @@ INLINE struct clock_thread *measured_thread(struct task_struct *task, u32 tid, u
 		return thread;
 	if (task->exit_state)
 		return NULL;
-	if (!is_chosen(task, tid, pid)) {
+	if (!is_selected(task, tid, pid)) {
 		/* Threads that the kernel creates for a process (io_uring's workers) are not forked. */
 		if (!settings.follow || !(task->flags & PF_WORKER) || task->flags & PF_KTHREAD)
 			return NULL;
@@ -345,7 +301,7 @@ int note_fork(u64 *ctx)
 		measure = known_thread(parent) ||
 			(in_namespace(parent, &parent_tid, &parent_pid) && bpf_map_lookup_elem(&selected_pids, &parent_pid));
 	if (!measure && (settings.cgroup || settings.name_length))
-		measure = is_chosen(child, tid, pid);
+		measure = is_selected(child, tid, pid);
 	if (measure)
 		begin_thread(child, tid, pid, bpf_ktime_get_ns());
 	return 0;

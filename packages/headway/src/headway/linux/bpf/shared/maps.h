@@ -3,7 +3,7 @@
 #ifndef HEADWAY_MAPS_H
 #define HEADWAY_MAPS_H
 
-#include "shared/kernel.h"
+#include "shared/records.h"
 #include "scheduler/run_clock.h"
 
 /* ---- settings ---- */
@@ -36,23 +36,7 @@ struct {
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, struct processor);
-} processors SEC(".maps");
-
-struct {
-	UINT(type, MAP_ARRAY);
-	UINT(map_flags, F_MMAPABLE);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct processor);
 } saved_processors SEC(".maps");
-
-struct {
-	UINT(type, MAP_ARRAY);
-	UINT(map_flags, F_MMAPABLE);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct thread_record);
-} thread_records SEC(".maps");
 
 struct {
 	UINT(type, MAP_ARRAY);
@@ -72,13 +56,6 @@ struct {
 	UINT(type, MAP_RINGBUF);
 	UINT(max_entries, 4096);
 } exits SEC(".maps");
-
-struct {
-	UINT(type, MAP_TASK_STORAGE);
-	UINT(map_flags, F_NO_PREALLOC);
-	TYPE(key, int);
-	TYPE(value, u32); /* thread record */
-} tasks SEC(".maps");
 
 /* The events of every processor: event + processor * N_COUNTED. */
 struct {
@@ -360,20 +337,6 @@ struct { /* of each processor: the context that it reads */
 	TYPE(value, struct context_record);
 } thread_contexts SEC(".maps");
 
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u32);
-} selected_pids SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u32);
-} selected_tids SEC(".maps");
-
 /* What threads read of themselves. The first entry is a struct publication. User space cannot write any (it is frozen). */
 struct {
 	UINT(type, MAP_ARRAY);
@@ -382,16 +345,6 @@ struct {
 	TYPE(key, u32);
 	TYPE(value, struct published_thread);
 } published_threads SEC(".maps");
-
-INLINE struct processor *processor_at(u32 cpu)
-{
-	return bpf_map_lookup_elem(&processors, &cpu);
-}
-
-INLINE struct processor *this_processor(void)
-{
-	return processor_at(bpf_get_smp_processor_id());
-}
 
 /* Returns a processor's cell for a state. A number that is no state gets the cell of STATE_NONE, which nobody reads. */
 INLINE struct cell *cell_of(struct processor *p, u64 state)

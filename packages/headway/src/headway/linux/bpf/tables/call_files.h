@@ -4,6 +4,7 @@
 #define HEADWAY_CALL_FILES_H
 
 #include "tables/call_layout.h"
+#include "waits/file_kinds.h"
 
 /* Parts of the kernel that only these programs use. What follows three underscores is not part of a name there (CO-RE). */
 
@@ -72,36 +73,6 @@ struct {
 } scratch SEC(".maps");
 
 enum { FAMILY_UNIX = 1, FAMILY_INET = 2, FAMILY_INET6 = 10 };
-
-/* Returns an open file of the running thread. */
-INLINE struct file *own_file(struct task_struct *task, u32 number)
-{
-	struct files_struct *files = task->files;
-	struct file *file = NULL;
-	if (!files)
-		return NULL;
-	struct fdtable *table = files->fdt;
-	if (!table || number >= table->max_fds)
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), (char *)table->fd + (u64)number * sizeof(file));
-	return file;
-}
-
-INLINE u32 kind_of_file(struct inode *inode)
-{
-	switch (FOLLOW(inode, i_mode) & MODE_TYPE) {
-	case MODE_FIFO:
-		return FILE_PIPE;
-	case MODE_SOCKET:
-		return FILE_SOCKET;
-	case MODE_REGULAR:
-	case MODE_BLOCK:
-		return FILE_DISK;
-	case MODE_DEVICE:
-		return FILE_DEVICE;
-	}
-	return FILE_OTHER;
-}
 
 /* Notes both ends of a socket. */
 INLINE void note_ends(struct file_info *info, struct file *file)
@@ -199,7 +170,7 @@ INLINE void identify_file(struct used_file_key *key, struct file *file)
 		fresh.inode = FOLLOW(inode, i_ino);
 		fresh.device = FOLLOW(of, s_dev);
 		fresh.generation = FOLLOW((struct inode___generation *)inode, i_generation);
-		fresh.kind = kind_of_file(inode);
+		fresh.kind = kind_by_type(inode);
 	}
 	bool same = fresh.inode == key->inode && fresh.device == key->device && fresh.generation == key->generation;
 	*key = fresh;

@@ -1,45 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The maps of progress.bpf.c that the programs beside it read, and what they do with them. Such programs are attached after
+ * What the programs beside those of progress.bpf.c do with the records that those write. Such programs are attached after
  * those of progress.bpf.c: at the same event they run later, so what they read is up to date.
  */
 #ifndef HEADWAY_MEASURED_H
 #define HEADWAY_MEASURED_H
 
-#include "shared/kernel.h"
-
-struct {
-	UINT(type, MAP_ARRAY);
-	UINT(map_flags, F_MMAPABLE);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct processor);
-} processors SEC(".maps");
-
-struct {
-	UINT(type, MAP_ARRAY);
-	UINT(map_flags, F_MMAPABLE);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct thread_record);
-} thread_records SEC(".maps");
-
-struct {
-	UINT(type, MAP_TASK_STORAGE);
-	UINT(map_flags, F_NO_PREALLOC);
-	TYPE(key, int);
-	TYPE(value, u32); /* thread record */
-} tasks SEC(".maps");
-
-INLINE struct processor *processor_at(u32 cpu)
-{
-	return bpf_map_lookup_elem(&processors, &cpu);
-}
-
-INLINE struct processor *this_processor(void)
-{
-	return processor_at(bpf_get_smp_processor_id());
-}
+#include "shared/records.h"
 
 INLINE struct thread_record *thread_record_at(u32 number)
 {

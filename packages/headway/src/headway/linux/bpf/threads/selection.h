@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a thread can be selected by: its ids in the reader's pid namespace, its name, its cgroup. */
+/*
+ * What a thread can be selected by: its ids in the reader's pid namespace, its name, its cgroup. Include this where
+ * `settings` and `control` are declared.
+ */
 #ifndef HEADWAY_SELECTION_H
 #define HEADWAY_SELECTION_H
 
 #include "shared/kernel.h"
 
-/* Returns the ids of a thread in the pid namespace with this inode number, at this level; 0: the initial one. */
-INLINE bool ids_in_namespace(struct task_struct *task, u32 inum, const volatile u32 *at_level, u32 *tid, u32 *pid)
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u32);
+} selected_pids SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u32);
+} selected_tids SEC(".maps");
+
+/* Returns whether a thread is in the reader's pid namespace, and its ids there. */
+INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
 {
+	u32 inum = settings.namespace_inum; /* 0: the initial one */
 	struct {
 		s32 nr;
 		u32 hole;
@@ -19,7 +37,7 @@ INLINE bool ids_in_namespace(struct task_struct *task, u32 inum, const volatile 
 		return true;
 	}
 	struct pid *ids = task->thread_pid;
-	u32 level = *at_level;
+	u32 level = control.namespace_level;
 	if (!ids || !level || ids->level < level)
 		return false;
 	bpf_probe_read_kernel(&number, sizeof(number), (char *)&ids->numbers[0] + level * sizeof(number));
@@ -37,23 +55,25 @@ INLINE bool ids_in_namespace(struct task_struct *task, u32 inum, const volatile 
 }
 
 /* Returns whether a thread's name is the selected one, or begins with it. */
-INLINE bool is_name(const char *comm, const volatile char *name, u32 length, bool prefix)
+INLINE bool name_matches(const char *comm)
 {
 	for (u32 i = 0; i < 16; i++) {
-		if (i >= length)
-			return prefix || comm[i] == 0;
-		if (comm[i] != name[i])
+		if (i >= settings.name_length)
+			return settings.name_prefix || comm[i] == 0;
+		if (comm[i] != settings.name[i])
 			return false;
 	}
 	return true;
 }
 
 /*
- * Returns whether the thread is in a cgroup of this level or below it. The root of a cgroup namespace is some levels down, so
+ * Returns whether the thread is in the selected cgroup or below it. The root of a cgroup namespace is some levels down, so
  * the reader sees fewer levels than there are. Therefore deeper levels are tried too.
  */
-INLINE bool is_in_cgroup(struct task_struct *task, u64 cgroup, u32 level)
+INLINE bool in_cgroup(struct task_struct *task)
 {
+	u64 cgroup = settings.cgroup;
+	u32 level = settings.cgroup_level & 0xff;
 	struct css_set *set = task->cgroups;
 	struct cgroup *group = set->dfl_cgrp, *ancestor = NULL;
 	if (!group)
@@ -76,6 +96,21 @@ INLINE bool is_in_cgroup(struct task_struct *task, u64 cgroup, u32 level)
 			return true;
 	}
 	return false;
+}
+
+INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
+{
+	if (settings.everything)
+		return true;
+	if (settings.cgroup && in_cgroup(task))
+		return true;
+	if (settings.name_length) {
+		char comm[16];
+		bpf_probe_read_kernel(comm, sizeof(comm), &task->comm);
+		if (name_matches(comm))
+			return true;
+	}
+	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
 }
 
 #endif

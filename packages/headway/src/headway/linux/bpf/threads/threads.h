@@ -6,36 +6,10 @@
 #include "scheduler/ready.h"
 #include "threads/selection.h"
 
-INLINE bool in_namespace(struct task_struct *task, u32 *tid, u32 *pid)
+/* Returns whether a thread is to be measured: while programs are measured one after the other, those of the one only. */
+INLINE bool is_to_be_measured(struct task_struct *task, u32 tid, u32 pid)
 {
-	return ids_in_namespace(task, settings.namespace_inum, &control.namespace_level, tid, pid);
-}
-
-INLINE bool name_matches(const char *comm)
-{
-	return is_name(comm, settings.name, settings.name_length, settings.name_prefix);
-}
-
-INLINE bool in_cgroup(struct task_struct *task)
-{
-	return is_in_cgroup(task, settings.cgroup, settings.cgroup_level & 0xff);
-}
-
-INLINE bool is_selected(struct task_struct *task, u32 tid, u32 pid)
-{
-	if (control.only)
-		return pid == control.only;
-	if (settings.everything)
-		return true;
-	if (settings.cgroup && in_cgroup(task))
-		return true;
-	if (settings.name_length) {
-		char comm[16];
-		bpf_probe_read_kernel(comm, sizeof(comm), &task->comm);
-		if (name_matches(comm))
-			return true;
-	}
-	return bpf_map_lookup_elem(&selected_pids, &pid) || bpf_map_lookup_elem(&selected_tids, &tid);
+	return control.only ? pid == control.only : is_selected(task, tid, pid);
 }
 
 /* Whether time on this processor is not divided (levels.h). */

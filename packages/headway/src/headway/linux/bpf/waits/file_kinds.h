@@ -25,12 +25,9 @@ INLINE const unsigned char *file_name(struct file *file)
 	return FOLLOW(entry, d_name.name);
 }
 
-/* Returns the kind of a file by its inode. */
-INLINE u32 kind_by_inode(struct file *file)
+/* Returns the kind of a file by the type of its inode. Anonymous inodes have no type. */
+INLINE u32 kind_by_type(struct inode *inode)
 {
-	struct inode *inode = FOLLOW(file, f_inode);
-	if (!inode)
-		return FILE_NONE;
 	switch (FOLLOW(inode, i_mode) & MODE_TYPE) {
 	case MODE_FIFO:
 		return FILE_PIPE;
@@ -42,6 +39,18 @@ INLINE u32 kind_by_inode(struct file *file)
 	case MODE_DEVICE:
 		return FILE_DEVICE;
 	}
+	return FILE_OTHER;
+}
+
+/* Returns the kind of a file by its inode. */
+INLINE u32 kind_by_inode(struct file *file)
+{
+	struct inode *inode = FOLLOW(file, f_inode);
+	if (!inode)
+		return FILE_NONE;
+	u32 kind = kind_by_type(inode);
+	if (kind != FILE_OTHER)
+		return kind;
 	char name[8] = {}; /* anonymous inodes have no type, but a name (fs/anon_inodes.c) */
 	bpf_probe_read_kernel_str(name, sizeof(name), file_name(file));
 	if (name[0] != '[' && name[0] != 'i')

@@ -445,6 +445,33 @@ def test_a_load_that_becomes_dear_is_left_within_a_second(
     assert all(s.level is SWITCHES for s in late if s not in tried)
 
 
+@given(BUDGETS, st.floats(0.5, 64), st.floats(0, 0.8), st.floats(1.5, 10_000), st.integers(0, 249))
+def test_a_burst_ends_a_period_as_soon_as_it_has_spent_a_second(
+    budget: float, busy: float, before: float, times: float, into: int
+) -> None:
+    """Looks are 50 ms apart. The burst costs ``times`` the budget, and begins ``into`` ms after a period has."""
+    policy = at_any_level(budget, 0.0, INTERRUPTS)
+    second = budget * SECOND * max(busy, FLOOR)
+
+    def so_far(quiet: int, burst: int) -> Period:
+        cost = (quiet * before + burst * times) / 1000 * second
+        return Period((quiet + burst) * MS, round(busy * (quiet + burst) * MS), {SWITCHES: 0.0, INTERRUPTS: cost})
+
+    for _ in range(4):
+        assert policy.feed(so_far(250, 0)) is INTERRUPTS
+    looks = [ms for ms in range(50, 300, 50) if ms > into]
+    seen = [so_far(into, ms - into) for ms in looks]
+    dear = [policy.has_spent_a_second(period) for period in seen]
+    assert sorted(dear) == dear, "what is spent stays spent"
+    for ms, says in zip(looks, dear, strict=True):
+        spent_by_burst = (ms - into) / 1000 * times
+        assert says or spent_by_burst <= 1 + SLACK
+        if says:
+            assert spent_by_burst + before > 1 - SLACK, "in that second"
+    if any(dear):
+        assert policy.feed(seen[dear.index(True)]) in {SWITCHES, CLOCKS}
+
+
 @STEADY
 @given(BUDGETS, SECONDS_A_CHANGE, st.floats(1, 64), st.floats(1.2, 40), st.floats(0.05, 0.45), PERIODS)
 def test_a_load_that_has_gone_is_followed(
@@ -497,6 +524,14 @@ def test_a_burst_is_allowed_that_the_rest_of_its_second_makes_up_for() -> None:
     assert policy.why == (
         "switches: calls cost 1.6 % in the last second, and the budget is 1 %; calls is tried again in 2 s at least"
     )
+
+
+def test_a_period_that_has_just_begun_has_spent_no_second() -> None:
+    policy = at_any_level(0.01, 0.0, INTERRUPTS)
+    assert not policy.has_spent_a_second(Period(0, 0, {}))
+    assert not policy.has_spent_a_second(period_of((0.0, 0.0, 0.1), ms=50)), "half of a second's budget"
+    assert policy.has_spent_a_second(period_of((0.0, 0.0, 0.21), ms=50))
+    assert policy.has_spent_a_second(period_of((0.0, 0.0), own=0.21, ms=50)), "the tool's own time counts"
 
 
 def test_an_excess_is_left_at_once_down_to_the_level_that_fits() -> None:

@@ -3,7 +3,8 @@
 The policy is fed what every control period cost, and says at which level the next one shall run. It looks at two sums:
 
 - *The last second.* What the attached layers and the tool itself cost in it must not exceed the budget. If it does, the
-  policy steps down at once. So a short burst is allowed, and an excess that lasts is left within a second.
+  policy steps down at once. So a short burst is allowed, and an excess that lasts is left within a second. Within a
+  period the policy can be asked whether the budget of a whole second is spent: then the period is to end early.
 - *The bank.* It takes in the budget and pays for everything, changes of the level too. A change costs more than a small
   budget yields in a second, so the bank saves for it. A layer that is not attached cannot be seen: the policy tries it
   for one period when the bank can pay for that, and a trial that was dearer than expected leaves a debt that is paid
@@ -222,6 +223,28 @@ class BudgetPolicy:
         self._look_for_new_load()
         self._decide(entry)
         return self.level
+
+    @property
+    def can_step_down(self) -> bool:
+        """Whether there is a cheaper level."""
+        return self._next_to(self.level, -1) is not None
+
+    def has_spent_a_second(self, period: Period) -> bool:
+        """Return whether what the period cost until now, with what came before it, is more than a whole second may cost.
+
+        Then the second is over the budget, whatever the rest of it will be.
+        """
+        if not period.elapsed:
+            return False
+        now = _Entry.of(period)
+        elapsed, base, cost = now.elapsed, now.base, now.costs[self.level.rank] + now.own
+        for entry in reversed(self._second.entries):
+            if elapsed + entry.elapsed > SECOND:
+                break
+            elapsed += entry.elapsed
+            base += entry.base
+            cost += entry.costs[self.level.rank] + entry.own
+        return cost > self.budget * base * max(1.0, SECOND / elapsed)
 
     def _next_to(self, level: Level, step: int) -> Level | None:
         """Return the next cheaper level (step -1) or the next one that sees more (1); None: there is none."""

@@ -16,7 +16,9 @@ from .budget import BudgetPolicy, Period, percent
 __all__ = ["LEVELS", "PERIOD_NS", "LevelControl", "describe", "exact_policy"]
 
 PERIOD_NS = 250_000_000
-"""From one look at the costs to the next."""
+"""How long the level stays, at least, unless it is far too dear."""
+LOOK_NS = 50_000_000
+"""From one look at the costs to the next, where a cheaper level can be had."""
 LEVELS = (Level.SWITCHES, Level.INTERRUPTS)
 """A ledger of several levels would not say in which of its parts interrupts were seen, so `Level.CALLS` is left out."""
 
@@ -67,15 +69,27 @@ class LevelControl:
         Raises HeadwayError where programs cannot be attached again.
         """
         now = time.monotonic_ns()
-        if now - self._since >= PERIOD_NS:
-            wanted = self._policy.feed(self._period(now))
+        period = self._period(now) if self._is_due(now) else None
+        if period is not None and (period.elapsed >= PERIOD_NS or self._policy.has_spent_a_second(period)):
+            wanted = self._policy.feed(period)
             self.times[self.level] += now - self._since
             self._begins = False
             self.leaves = wanted not in LEVELS
             if wanted is not self.level and not self.leaves:
                 self._change(wanted)
             self._start()
-        return max(0.0, (self._since + PERIOD_NS - time.monotonic_ns()) / 1e9)
+        return max(0.0, (self._next_look - time.monotonic_ns()) / 1e9)
+
+    def _is_due(self, now: int) -> bool:
+        """Return whether it is time for a look at the costs; set the moment of the next one."""
+        if now < self._next_look:
+            return False
+        self._plan(now)
+        return True
+
+    def _plan(self, now: int) -> None:
+        end = self._since + PERIOD_NS
+        self._next_look = min(end, now + LOOK_NS) if self._policy.can_step_down else end
 
     def describe(self) -> str:
         """Return in words what was asked for, what it cost in fact, and how long each level was in use."""
@@ -87,6 +101,7 @@ class LevelControl:
 
     def _start(self) -> None:
         self._since = time.monotonic_ns()
+        self._plan(self._since)
         self._own = time.process_time_ns()
         self._occurred, self._busy = self._memory.activity()
 

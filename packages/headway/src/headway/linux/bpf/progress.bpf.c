@@ -356,6 +356,8 @@ int handle_sched_switch(u64 *ctx)
 		return 0;
 	}
 	enter(p);
+	/* Read before the ways part, because of what a look at them costs the verifier (run_queues.h). */
+	struct cfs_rq *leaving = queue_of(prev), *arriving = settings.divide_ready ? queue_of(next) : NULL;
 	u32 number = p->thread_record, resume = correct_state(p, prev, ctx[0]);
 	/* Where time is not divided a thread has run when it leaves; otherwise it goes on with its state when it comes back. */
 	if (!begin_event(p, &record, &now, AT_SWITCH, STATE_NONE, number == 0 || p->state == RUNNING))
@@ -363,14 +365,13 @@ int handle_sched_switch(u64 *ctx)
 	number = p->thread_record;
 	p->settled = 1; /* no interrupt is under way here */
 	forget_pending(p);
-	struct context_switch s = {.prev = prev, .next = next, .leaving = queue_of(prev), .now = now, .cpu = cpu};
-	s.rq = processor_queue_of(s.leaving); /* that of both threads */
+	struct context_switch s = {
+		.prev = prev, .next = next, .leaving = leaving, .arriving = arriving, .now = now, .cpu = cpu};
+	s.rq = processor_queue_of(leaving); /* that of both threads */
 	update_stolen(ctx, p, record, s.rq, true);
 	u32 coming = next->pid ? thread_record_of(next) : 0;
-	if (settings.divide_ready) {
-		s.arriving = queue_of(next);
+	if (settings.divide_ready)
 		switch_run_clock(cpu, stolen_from(s.rq), process_of(next, coming), now);
-	}
 	s.preempted = ctx[0];
 	s.why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	s.dead = !s.preempted && s.why & TASK_STATE_DEAD;

@@ -23,7 +23,8 @@ C_SOURCES := $(shell find packages/*/src -name '*.c' -o -name '*.h')
 # What cython-lint looks at: the reference machine and the traces.
 CYTHON_SOURCES := specification packages/headway-trace/src packages/headway-machine/src
 PYTEST := python -m pytest
-WORKERS ?= auto
+# Many tests wait for a program that they measure: half a worker more than processors keeps these at work.
+WORKERS ?= $(shell expr $$(nproc) \* 3 / 2)
 # The tests of a file run in one process: what is made for a file is made once. The last files are short ones.
 BESIDE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # What reads what others wrote: binary formats, packets, /proc, rings, recordings. The eBPF and zlib libraries are not ours.

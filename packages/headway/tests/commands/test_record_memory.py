@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.effort import FEW
 from tests.memory_group import memory_group, peak
 
 from headway.linux.levels import Level
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 MIB = 1 << 20
 SMALL = 220 * MIB
-CALLS = "head -c 200000 /dev/zero | od -v -w1 | dd bs=1 of=/dev/null 2>/dev/null"
+CALLS = f"head -c {50_000 if FEW else 200_000} /dev/zero | od -v -w1 | dd bs=1 of=/dev/null 2>/dev/null"
 """Two pipes, and a call or two for each byte."""
 IN_GROUP = """
 import sys

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.effort import exhaustive
 
 from headway.linux.bpf.rings.transitions import words_of_rings
 from headway.linux.options import MeasureOptions, Selection
@@ -31,7 +32,7 @@ def _of_maps() -> int:
     return sum(found.values())
 
 
-@pytest.mark.parametrize("intervals", [False, True])
+@pytest.mark.parametrize("intervals", [True, *exhaustive(False)])
 @pytest.mark.parametrize(
     "measure",
     [

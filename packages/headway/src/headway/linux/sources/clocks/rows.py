@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headway.linux.bpf.clocks._clock_accounts import ClockThread
-from headway.model import READY, Cell, Thread, divide
+from headway.model import READY, RUNNING, Cell, Estimate, Thread, divide
 
 __all__ = ["row_of", "row_since_told"]
 
@@ -55,16 +55,15 @@ def _row(
     tick: int,
     events: Sequence[str],
 ) -> Thread:
-    samples = {"user": round(counts[_USER] / tick), "kernel": round(counts[_SYSTEM] / tick)}
-    parts = {} if thread.in_kernel else divide(run, {state: max(number, 0) for state, number in samples.items()})
+    parts = {} if thread.in_kernel else _divided(run, counts, tick)
     cells = {state: Cell(part.time, None) for state, part in parts.items()}
-    if thread.in_kernel and run:  # it has no code of a program
-        cells[_KERNEL_THREAD] = Cell(run, None)
+    if run and not parts:  # a thread of the kernel has no code of a program, and a brief one no sample
+        cells[_KERNEL_THREAD if thread.in_kernel else RUNNING] = Cell(run, None)
     for state, time in others.items():
         if time:
             cells[state] = Cell(time, max(counts[_ARRIVALS], 1) if state == READY else None)
     if events:
-        place = next(iter(cells), "user") if thread.in_kernel else next(iter(parts), "user")
+        place = next(iter(cells), "user") if run or thread.in_kernel else "user"
         told = {name: sum(counts[each] for each in _EVENTS[name]) for name in events}
         cells[place] = replace(cells.get(place, Cell(0, None)), events=told)
     until = thread.until
@@ -78,5 +77,13 @@ def _row(
         until=until,
         span=until - start,
         states=cells,
-        sampled={state: part for state, part in parts.items() if part.samples},
+        sampled=parts,
     )
+
+
+def _divided(run: int, counts: tuple[int, ...], tick: int) -> dict[str, Estimate]:
+    """Return the parts of a run time by the samples that user time and system time are; none without a sample."""
+    user, system = counts[_USER], counts[_SYSTEM]
+    if 2 * max(user, system) <= tick:
+        return {}
+    return divide(run, {"user": max(round(user / tick), 0), "kernel": max(round(system / tick), 0)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -20,8 +21,10 @@ from headway.linux.bpf.costs.calibration import Exercise, costs
 from headway.linux.bpf.threads._cells import Cells
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
+from headway.linux.sources.clocks import ClockSource
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf.division import divided
+from headway.linux.sources.source import LinuxSource
 from headway.model import Cell, Quality, Thread
 
 from .measuring import (
@@ -321,6 +324,37 @@ def test_processors_are_in_no_state_but_those_of_the_measured_threads(options: M
             for rows in (ledger.threads, ledger.processors)
         )
         assert processors == Counter({state: threads[state] for state in processors})
+
+
+@needs_root
+@pytest.mark.parametrize("level", [Level.SWITCHES, Level.CLOCKS, Level.INTERRUPTS])
+def test_a_thread_of_the_kernel_has_no_code_of_a_program(level: Level) -> None:
+    with closing(source_of(level)) as source:
+        source.begin()
+        for _ in range(20):
+            os.sync()
+            time.sleep(0.01)
+        ledger = source.end()
+    kernel = [thread for thread in ledger.threads if is_of_the_kernel(thread.pid)]
+    assert any("kernel.thread" in thread.states for thread in kernel)
+    for thread in kernel:
+        assert not thread.states.keys() & {"user", "running", "kernel"}, thread.name
+        assert ledger.indices(thread).epi in {0, None}
+
+
+def source_of(level: Level) -> LinuxSource:
+    options = MeasureOptions(level=level)
+    everything = Selection(everything=True)
+    return ClockSource(everything, options) if level is Level.CLOCKS else BpfSource(everything, options)
+
+
+def is_of_the_kernel(pid: int) -> bool:
+    """Whether a process has the flag PF_KTHREAD (proc_pid_stat(5))."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return bool(int(words[6]) & 0x00200000)
 
 
 # ---- levels that change ----

@@ -399,6 +399,18 @@ def test_kernel_threads_and_stopped_threads_have_waits_of_their_own(tree: Tree) 
     ]
 
 
+def test_a_thread_of_the_kernel_has_no_code_of_a_program(tree: Tree) -> None:
+    tree.thread(PID, PID, stat_line(PID, b"kworker/0:1", flags=0x00200000), "0 0 0\n")
+    source = tree.source(pids=(PID,))
+    source.begin()
+    tree.now += 10**9
+    tree.thread(PID, PID, stat_line(PID, b"kworker/0:1", flags=0x00200000, user=3), "800000000 0 3\n")
+    ledger = lawful(source.end())
+    assert spent(only(ledger))["kernel.thread"] == 800_000_000
+    assert not spent(only(ledger)).keys() & {"user", "kernel", "running"}
+    assert ledger.indices(only(ledger)).epi == 0
+
+
 def test_threads_are_selected_by_cgroup(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> None:
     group = tmp_path_factory.mktemp("group")
     (group / "below").mkdir()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.dataclass import dataclass
+from headway.model.estimate import KERNEL_THREAD
 from headway.model.indices import is_interrupt, time_by_kind
 from headway.model.kinds import Kind, kind_of
 from headway.model.ledger import Ledger, Processor, Thread
@@ -21,7 +22,7 @@ from .thresholds import Thresholds
 
 __all__ = ["Anomaly", "busy_without_user_code"]
 
-_KERNEL_THREAD, _FAULT, _RECLAIMS = "kernel.thread", "kernel.fault", "kernel.reclaim"
+_FAULT, _RECLAIMS = "kernel.fault", "kernel.reclaim"
 _RECLAIM = ("kswapd", "kcompactd")
 """Kernel threads that look for memory to take back (mm/vmscan.c, mm/compaction.c)."""
 _UNKNOWN = 0.1
@@ -86,7 +87,7 @@ def _cause(processors: Sequence[Processor], threads: Sequence[Thread]) -> tuple[
     thread = max(threads, key=lambda t: (_time_in(t, group), t.key), default=None)
     if thread is not None and not _time_in(thread, group):
         thread = None
-    if group == _KERNEL_THREAD:
+    if group == KERNEL_THREAD:
         reclaims = thread is not None and thread.name.startswith(_RECLAIM)
         return state, thread, patterns.RECLAIM if reclaims else patterns.RUNAWAY
     if group == _FAULT:
@@ -102,7 +103,7 @@ def _group(state: str) -> str:
         return "overhead"
     if state.startswith(_FAULT):
         return _FAULT
-    return state if state in (_KERNEL_THREAD, _RECLAIMS) else "calls"
+    return state if state in (KERNEL_THREAD, _RECLAIMS) else "calls"
 
 
 def _time_in(thread: Thread, group: str) -> int:

@@ -25,6 +25,7 @@ from .durations import (
     subtract_durations,
 )
 from .estimate import (
+    KERNEL_THREAD,
     RUNNING,
     SPINNING,
     USER,
@@ -95,6 +96,7 @@ __all__ = [
     "DIVIDED_BY_SAMPLES",
     "EXACT",
     "FIGURES",
+    "KERNEL_THREAD",
     "KINDS",
     "KNOWN_LOSSES",
     "MAX_PARTS",

@@ -34,6 +34,8 @@ USER = "user"
 """The state of the program's own code."""
 _REGION = "user."
 """The beginning of the states of regions of user code that have a name."""
+KERNEL_THREAD = "kernel.thread"
+"""The state of a thread of the kernel that has a processor: it has no program's code."""
 KERNEL = "kernel"
 """The state of time in the kernel of which it is not known what the kernel did."""
 

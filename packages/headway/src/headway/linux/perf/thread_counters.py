@@ -13,15 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from headway.dataclass import dataclass
-from headway.model import Cell, Counted, kind_of
+from headway.model import KERNEL_THREAD, USER, Cell, Counted, kind_of
 
 from .counters import CounterPlan
 from .perf_event import CounterReading, Event, close_all, open_counter, read_counter
 
 __all__ = ["ThreadCounters"]
-
-USER = "user"
-"""The state that counts are charged to."""
 
 Key = tuple[int, int]
 Readings = list["CounterReading | None"]
@@ -113,14 +110,18 @@ class ThreadCounters:
         return _Counters(fds)
 
     def charge(self, key: Key, states: Mapping[str, Cell], *, ended: bool) -> dict[str, Cell]:
-        """Return the states with the counts so far in the cell of user code. For an ended thread, call it once."""
+        """Return the states with the counts so far in the cell of user code, or of a thread of the kernel.
+
+        For an ended thread, call it once.
+        """
         counted = dict(states)
         if not self.active:
             return counted
         counters = self._open.get(key)
         readings: Readings = counters.read(self.plan.events) if counters else [None] * len(self.plan.events)
         figures = self.plan.figures([reading.scaled if reading is not None else None for reading in readings])
-        counted[USER] = replace(counted.get(USER, Cell(0, None)), **figures)
+        place = KERNEL_THREAD if KERNEL_THREAD in counted else USER
+        counted[place] = replace(counted.get(place, Cell(0, None)), **figures)
         if counters is None:
             self._refused.discard(key) if ended else None
             return counted

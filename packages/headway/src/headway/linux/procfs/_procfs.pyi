@@ -53,6 +53,7 @@ class Task:
     pid: int
     birth: int
     ended: bool
+    in_kernel: bool
     @property
     def name(self) -> str: ...
     @property

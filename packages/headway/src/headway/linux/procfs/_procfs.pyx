@@ -536,6 +536,8 @@ cdef class Task:
     """Clock ticks since boot."""
     cdef readonly bint ended
     """Whether it was found dead, or is not there any more."""
+    cdef readonly bint in_kernel
+    """Whether it is a thread of the kernel."""
     cdef bint looked, fresh, first_fresh, no_call, no_children
     cdef bint undead                             # a zombie whose id is still in use, see _is_over
     cdef int64_t run, ready, switches, user, system
@@ -780,6 +782,7 @@ cdef class Scanner:
         task.name_length = min(stat.name_length, <Py_ssize_t>sizeof(task.raw_name))
         memcpy(task.raw_name, stat.name, task.name_length)
         task.birth = stat.birth
+        task.in_kernel = stat.flags & _PF_KTHREAD != 0
         process.children = max(process.children, _in_ns(stat.children, self.clock_tick))
         if task.tid == process.pid:
             process.ppid = <int>min(max(stat.ppid, 0), 0x7FFFFFFF)

@@ -74,7 +74,7 @@ INLINE void forget_open_durations(struct processor *p)
 /* The running thread's time is not divided from now on. What it was in goes on unseen. */
 INLINE void begin_undivided(struct processor *p, struct thread_record *record)
 {
-	p->state = RUNNING;
+	p->state = undivided_state(record);
 	p->depth = 0;
 	record->last_poll_state = 0;
 	record->current_check = 0;
@@ -93,10 +93,11 @@ INLINE void begin_divided(struct processor *p, struct thread_record *record, str
 INLINE void resume_at_level(struct processor *p, struct thread_record *record, struct task_struct *task)
 {
 	take_depth(p, record);
-	if (is_undivided(p) == (p->state == RUNNING))
+	bool undivided = is_undivided(p), kernel = record->flags & THREAD_KERNEL;
+	if (kernel ? !undivided || p->state == KERNEL_THREAD : undivided == (p->state == RUNNING))
 		return;
 	forget_open_durations(p);
-	if (is_undivided(p))
+	if (undivided)
 		begin_undivided(p, record);
 	else
 		begin_divided(p, record, task, 0);

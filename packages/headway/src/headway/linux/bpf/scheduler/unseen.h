@@ -250,7 +250,8 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 			state = state ? state : call_state(CALL_EXECVE);
 		}
 		take_depth(p, record);
-		p->state = is_undivided(p) ? RUNNING : state_as_recorded(state ? state : state_by_registers(task), record);
+		p->state = is_undivided(p) ? undivided_state(record)
+								   : state_as_recorded(state ? state : state_by_registers(task), record);
 		if (known)
 			end_state_left_in(number);
 		drop_nested_states(p);

@@ -109,6 +109,12 @@ INLINE u32 state_as_recorded(u32 state, struct thread_record *record)
 	return state == KERNEL_CALL + CALL_RESTART_SYSCALL && record->interrupted_call ? record->interrupted_call : state;
 }
 
+/* Returns the state of a thread on the processor while its time is not divided: a thread of the kernel has no user code. */
+INLINE u32 undivided_state(const struct thread_record *record)
+{
+	return record->flags & THREAD_KERNEL ? KERNEL_THREAD : RUNNING;
+}
+
 /* Whether the kernel's thread that looks for an io_uring's submissions has this name. Only such a thread is asked. */
 INLINE bool is_submitter_name(const char *name)
 {
@@ -154,9 +160,9 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->pid = pid;
 	record->cpu = 0;
 	record->state = state;
-	record->resume = is_undivided(p) ? RUNNING : resume;
 	record->depth = 0;
-	record->flags = flags | (task->flags & PF_KTHREAD ? THREAD_KERNEL : 0);
+	record->flags = flags | (task->flags & (PF_KTHREAD | PF_WORKER) ? THREAD_KERNEL : 0);
+	record->resume = is_undivided(p) ? undivided_state(record) : resume;
 	record->user = USER;
 	record->current_check = 0;
 	record->last_poll_state = 0;

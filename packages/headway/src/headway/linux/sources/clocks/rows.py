@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headway.linux.bpf.clocks._clock_accounts import ClockThread
-from headway.model import READY, RUNNING, Cell, Estimate, Thread, divide
+from headway.model import KERNEL_THREAD, READY, RUNNING, Cell, Estimate, Thread, divide
 
 __all__ = ["row_of", "row_since_told"]
 
 _USER, _SYSTEM, _ARRIVALS, _VOLUNTARY, _INVOLUNTARY, _MINOR, _MAJOR = range(7)
 """The places of counts."""
-_KERNEL_THREAD = "kernel.thread"
 _SWITCHES, _FAULTS = (_VOLUNTARY, _INVOLUNTARY), (_MINOR, _MAJOR)
 _EVENTS = {
     **dict.fromkeys(("context-switches", "cs"), _SWITCHES),
@@ -58,7 +57,7 @@ def _row(
     parts = {} if thread.in_kernel else _divided(run, counts, tick)
     cells = {state: Cell(part.time, None) for state, part in parts.items()}
     if run and not parts:  # a thread of the kernel has no code of a program, and a brief one no sample
-        cells[_KERNEL_THREAD if thread.in_kernel else RUNNING] = Cell(run, None)
+        cells[KERNEL_THREAD if thread.in_kernel else RUNNING] = Cell(run, None)
     for state, time in others.items():
         if time:
             cells[state] = Cell(time, max(counts[_ARRIVALS], 1) if state == READY else None)

@@ -230,7 +230,7 @@ class BudgetPolicy:
         return self._next_to(self.level, -1) is not None
 
     def has_spent_a_second(self, period: Period) -> bool:
-        """Return whether what the period cost until now, with what came before it, is more than a whole second may cost.
+        """Return whether a period and what came before it have cost more than a whole second may cost.
 
         Then the second is over the budget, whatever the rest of it will be.
         """

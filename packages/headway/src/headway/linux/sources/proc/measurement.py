@@ -14,7 +14,7 @@ from headway.linux.perf.thread_counters import ThreadCounters
 from headway.linux.procfs._procfs import Scanner, Task
 from headway.linux.procfs.living import is_zombie
 from headway.linux.regions.charging import Marked
-from headway.model import Cell, Ledger, Overhead, Thread, Window, since
+from headway.model import KERNEL_THREAD, Cell, Ledger, Overhead, Thread, Window, since
 
 from ..control_groups import ControlGroups
 from ..looking import LookingMeasurement
@@ -154,7 +154,10 @@ class ProcMeasurement(LookingMeasurement):
     def _thread(self, task: Task) -> Thread:
         account = task.account
         until = account.start + account.span
-        states = {state: Cell(t, None) for state, t in account.states(self._scanner.names).items()}
+        times = account.states(self._scanner.names)
+        if task.in_kernel and (run := times.pop("user", 0) + times.pop("kernel", 0)):  # it has no code of a program
+            times[KERNEL_THREAD] = run
+        states = {state: Cell(t, None) for state, t in times.items()}
         if self._counters.active:
             states = self._counters.charge((task.tid, task.birth), states, ended=task.ended)
         return Thread(

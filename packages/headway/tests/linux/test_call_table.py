@@ -73,6 +73,35 @@ def test_sockets_have_both_ends_and_their_bytes(tmp_path: Path) -> None:
     assert (moved[there, here], got[there, here]) == (4000, 40)
 
 
+@pytest.mark.parametrize("address", ["path", "abstract", "none"])
+def test_sockets_of_this_machine_have_their_address_and_the_process_at_the_other_end(
+    address: str, tmp_path: Path
+) -> None:
+    place = {"path": str(tmp_path / "x"), "abstract": f"\0headway-{os.getpid()}", "none": ""}[address]
+    code = (
+        "import os, socket, sys\n"
+        f"place = {place!r}\n"
+        "if not place: a, b = socket.socketpair()\n"
+        "else:\n"
+        "    s = socket.socket(socket.AF_UNIX); s.bind(place); s.listen()\n"
+        "    a = socket.socket(socket.AF_UNIX); a.connect(place); b = s.accept()[0]\n"
+        "a.send(b'x' * 100); b.recv(100)\n"
+    )
+    ledger, _ = measure(sys.executable, "-c", code, options=CALLS)
+    (pid,) = {thread.pid for thread in ledger.threads}
+    sent, received = (
+        next(use.file for use in calls_of(ledger) if use.call == call and use.file and use.file.kind == "socket")
+        for call in ("sendto", "recvfrom")
+    )
+    shown = place.replace("\0", "@")
+    name = Path(sys.executable).name[:15]
+    who = {f"{name} {pid}", f"process {pid}"}  # the second: it was waited for before the names were read
+    assert sent.local == ""
+    assert sent.peer in ({f"{shown} ({one})" for one in who} if shown else who)
+    assert received.local == shown
+    assert received.peer in who
+
+
 def test_the_waits_of_calls_are_those_of_the_states(tmp_path: Path) -> None:
     ledger, _ = measure(*script("known_calls", str(tmp_path)), options=CALLS)
     waited = sum(use.waited for use in calls_of(ledger))

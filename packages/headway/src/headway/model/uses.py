@@ -40,9 +40,15 @@ class UsedFile:
     name: str = ""
     """Its path, from the root of the process that used it first; of a socket or a pipe ``socket:[INODE]``."""
     local: str = ""
-    """Of a socket: the address of its own end, as in ``127.0.0.1:80``. Empty: it has none, or none that is known."""
+    """Of a socket: the address of its own end, as in ``127.0.0.1:80``, ``/run/x.sock`` or ``@name``.
+
+    Empty: it has none, or none that is known.
+    """
     peer: str = ""
-    """The address of the other end, or ``process PID``, whose other end it is. Empty: it has none that is known."""
+    """The address of the other end, and in the family AF_UNIX whose it is: ``/run/x.sock (nginx 80)`` or ``nginx 80``.
+
+    Empty: nothing is known of it.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,21 @@ struct sock___ends {
 	struct sock_common___ends __sk_common;
 } CORE;
 
+struct sockaddr_un {
+	u16 sun_family;
+	char sun_path[UNIX_BYTES];
+} CORE;
+
+struct unix_address {
+	int len; /* of the name with its family */
+	struct sockaddr_un name[1];
+} CORE;
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+} CORE;
+
 struct {
 	UINT(type, MAP_HASH);
 	UINT(max_entries, 1);
@@ -74,6 +89,19 @@ struct {
 
 enum { FAMILY_UNIX = 1, FAMILY_INET = 2, FAMILY_INET6 = 10 };
 
+/* Notes the address of an end in the family AF_UNIX, if it has one. `place`: where in the path. */
+INLINE void note_unix_end(struct file_info *info, struct socket_end *noted, struct sock *end, u32 place)
+{
+	struct unix_sock *own = (void *)end;
+	struct unix_address *address = end ? FOLLOW(own, addr) : NULL;
+	s32 length = address ? FOLLOW(address, len) - (s32)sizeof(u16) : 0; /* the family comes first */
+	if (length <= 0 || length > UNIX_BYTES)
+		return;
+	char *from = (char *)address + OFFSET_OF(struct unix_address, name) + OFFSET_OF(struct sockaddr_un, sun_path);
+	if (!bpf_probe_read_kernel(info->path + place, UNIX_BYTES, from))
+		noted->port = length;
+}
+
 /* Notes both ends of a socket. */
 INLINE void note_ends(struct file_info *info, struct file *file)
 {
@@ -85,6 +113,8 @@ INLINE void note_ends(struct file_info *info, struct file *file)
 	if (family == FAMILY_UNIX) {
 		struct pid *pid = FOLLOW(end, sk_peer_pid);
 		info->peer_pid = pid ? FOLLOW(pid, numbers[0].nr) : 0;
+		note_unix_end(info, &info->local, end, 0);
+		note_unix_end(info, &info->remote, FOLLOW((struct unix_sock *)end, peer), UNIX_BYTES);
 		return;
 	}
 	if (family != FAMILY_INET && family != FAMILY_INET6)

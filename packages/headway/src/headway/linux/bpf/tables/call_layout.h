@@ -11,6 +11,7 @@
 enum call_size {
 	PATH_BYTES = 256, /* of the path of a file, from its last name to its first, each with a NUL */
 	NAME_BYTES = 64, /* of one name in it; longer ones are cut */
+	UNIX_BYTES = 108, /* UNIX_PATH_MAX (include/uapi/linux/un.h) */
 	N_NAMES = 32, /* names in it */
 	N_MESSAGES = 64, /* messages of sendmmsg and recvmmsg whose lengths are added up */
 	OTHER_CALLS = 511, /* all calls without a number of their own */
@@ -45,7 +46,7 @@ struct used_file_key {
 /* How one end of a socket is known. */
 struct socket_end {
 	char address[16];
-	__u16 port; /* in the order of this machine */
+	__u16 port; /* in the order of this machine; in the family AF_UNIX the bytes of its address, which is in the path */
 	__u16 spare[3];
 };
 
@@ -56,7 +57,7 @@ struct file_info {
 	__u32 peer_pid; /* of a socket in the family AF_UNIX: who made its other end; 0: not known */
 	struct socket_end local;
 	struct socket_end remote;
-	char path[PATH_ROOM];
+	char path[PATH_ROOM]; /* in the family AF_UNIX the addresses of both ends, at 0 and at UNIX_BYTES */
 };
 
 struct call_key {

@@ -6,7 +6,9 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from headway.linux.procfs import processors
 from headway.linux.structures import Structures
@@ -177,12 +179,33 @@ def _path(info: bytes | None) -> str:
 
 def _ends(info: bytes) -> tuple[str, str]:
     """Return words for both ends of a socket."""
-    _, _, family, pid, local, remote, _ = _INFO.unpack(info)
+    _, _, family, pid, local, remote, path = _INFO.unpack(info)
     if family == socket.AF_UNIX:
-        return "", f"process {pid}" if pid else ""
+        return _unix_ends(path, _END.unpack(local)[1], _END.unpack(remote)[1], pid)
     if family not in (socket.AF_INET, socket.AF_INET6):
         return "", ""
     return _address(family, *_END.unpack(local)), _address(family, *_END.unpack(remote))
+
+
+def _unix_ends(path: bytes, local: int, remote: int, pid: int) -> tuple[str, str]:
+    """Return words for both ends of a socket in the family AF_UNIX: addresses, and whose the other end is.
+
+    ``local``, ``remote``: the bytes of the addresses. ``pid``: who made the other end; 0: not known.
+    """
+    size = CONSTANTS["UNIX_BYTES"]
+    own, other = (_unix_address(path[at : at + size], n) for at, n in ((0, local), (size, remote)))
+    who = ""
+    if pid:
+        with suppress(OSError):
+            who = os.fsdecode(Path(f"/proc/{pid}/comm").read_bytes().rstrip(b"\n"))
+        who = f"{who} {pid}" if who else f"process {pid}"
+    return own, f"{other} ({who})" if other and who else other or who
+
+
+def _unix_address(name: bytes, length: int) -> str:
+    """Return an address in the family AF_UNIX (unix(7)): a path, ``@NAME`` for an abstract one; empty: it has none."""
+    name = name[: min(length, len(name))]
+    return os.fsdecode(b"@" + name[1:] if name[:1] == b"\0" else name.partition(b"\0")[0])
 
 
 def _address(family: int, address: bytes, port: int) -> str:

@@ -15,7 +15,8 @@ from tests.compiling import Compile, script
 from tests.effort import FEW
 
 from headway.errors import CommandFailedError, HeadwayError
-from headway.linux.options import Selection
+from headway.linux.levels import Level
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs.processors import online
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.source import LinuxSource
@@ -34,6 +35,7 @@ from .measuring import (
     only,
     python,
     time_in,
+    until_asleep,
     until_ended,
 )
 
@@ -343,6 +345,42 @@ def test_only_the_processors_chosen_are_measured() -> None:
     assert there.times()[Kind.EFFECTIVE] == 0
     assert there.states["unknown.elsewhere"].time > 0
     assert [p.cpu for p in ledger.processors] == [cpus[0]]
+
+
+@pytest.mark.parametrize("level", [Level.INTERRUPTS, Level.SWITCHES])
+def test_a_wait_that_begins_on_another_processor_is_for_what_it_is_for(level: Level) -> None:
+    """What the thread did where it was measured last says nothing of it."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("needs two processors")
+    code = (
+        "import os, sys, time\n"
+        f"os.sched_setaffinity(0, {{{cpus[0]}}})\n"
+        "sys.stdin.readline()\n"
+        "time.sleep(0.05)\n"
+        f"os.sched_setaffinity(0, {{{cpus[1]}}})\n"
+        "print(flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    target = subprocess.Popen(python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdin is not None
+    assert target.stdout is not None
+    try:
+        until_asleep(target.pid)
+        selection = Selection(pids=(target.pid,), cpus=(cpus[0],))
+        with closing(BpfSource(selection, MeasureOptions(level=level))) as source:
+            source.begin()
+            target.stdin.write("\n")
+            target.stdin.flush()
+            target.stdout.readline()
+            until_asleep(target.pid)
+            time.sleep(0.2)
+            (thread,) = source.end().threads
+    finally:
+        target.kill()
+        target.wait()
+    assert thread.states["wait.sleep"].count == 1
+    assert thread.states["wait.pipe"].time >= 200_000_000
 
 
 def test_user_time_is_what_the_programs_clock_says_less_what_disturbed_it(together: Together) -> None:

@@ -274,10 +274,13 @@ INLINE void depart_from_unselected(struct processor *p, const struct context_swi
 	save_if_due(record, number, s->now);
 	charge_off_processor(record, number, s->now);
 	record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
+	u32 state = is_undivided(p) ? undivided_state(record) : state_as_recorded(state_by_registers(prev), record);
+	record->resume = end_state_left_in(number, state);
+	record->depth = 0;
 	if (s->dead)
 		end_thread(p, record, number, prev, s->now);
 	else
-		begin_absence(p, record, record->resume == RUNNING ? doing_by_registers(prev, record) : record->resume, s);
+		begin_absence(p, record, doing_by_registers(prev, record), s);
 }
 
 /* The processor has no measured thread until it is known that one comes. */

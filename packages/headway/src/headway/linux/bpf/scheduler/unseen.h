@@ -152,21 +152,23 @@ INLINE u32 call_asked(struct thread_record *record)
 						  : settings.checks[MASKED(check - 1, N_CHECKS)].call);
 }
 
-/* A thread came unseen. The state in which it left its processor has ended unseen, too, unless it goes on. */
-GLOBAL u64 end_state_left_in(u32 number)
+/*
+ * A thread that was not seen meanwhile is in this state now, by its registers. The state in which it left its processor has
+ * ended unseen, too, unless it goes on. Returns the state that it is in.
+ */
+GLOBAL u32 end_state_left_in(u32 number, u32 state)
 {
-	struct processor *p = this_processor();
 	struct thread_record *record = thread_record_at(number);
-	if (!p || !record)
-		return 0;
+	if (!record)
+		return state;
 	u32 left = record->depth ? record->nested[0] : record->resume;
-	if (is_poll(left) && p->state == call_asked(record)) /* the registers do not show that the call polls */
-		p->state = left;
+	if (is_poll(left) && state == call_asked(record)) /* the registers do not show that the call polls */
+		state = left;
 	if (record->depth)
 		count_interrupted(number, record->resume);
-	if (left != p->state)
+	if (left != state)
 		count_interrupted(number, left);
-	return 0;
+	return state;
 }
 
 /*
@@ -253,7 +255,7 @@ GLOBAL u32 identify_running_thread(u64 now, u32 state)
 		p->state = is_undivided(p) ? undivided_state(record)
 								   : state_as_recorded(state ? state : state_by_registers(task), record);
 		if (known)
-			end_state_left_in(number);
+			p->state = end_state_left_in(number, p->state);
 		drop_nested_states(p);
 	}
 	return number;

@@ -188,8 +188,8 @@ _MORE = (
         "--python-tasks",
         is_flag=True,
         callback=_instrument_python,
-        help="Measure the tasks of asyncio in a command in Python, and name its threads, without a change to it "
-        "(docs/tasks.md). This is --tasks, too.",
+        help="Measure the tasks of asyncio in a command in Python, and the requests of its web framework by route, and "
+        "name its threads, without a change to it (docs/tasks.md). This is --tasks, too.",
     ),
     click.option(
         "--why",

@@ -250,6 +250,16 @@ def current_task():
     return headway_current_task()
 
 
+def numbered_task():
+    """Return the number of the name of this thread's task (0: it has none), and its id."""
+    return headway_current_task_name(), headway_current_task()
+
+
+def set_numbered_task(number, id):
+    """This thread works on the task from now on that `numbered_task` has told, or with a name of `task_number`."""
+    headway_named_task(_id(id), number)
+
+
 def task_number(name):
     """Return the number of a name of tasks, as `Steps` takes it; 0: it is empty, or there is no room for it."""
     return _number(name)

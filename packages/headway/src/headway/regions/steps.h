@@ -161,6 +161,8 @@ static PyMethodDef steps_methods[] = {
 
 static PyMemberDef steps_members[] = {
 	{"coroutine", T_OBJECT_EX, offsetof(struct steps, coroutine), READONLY, "The coroutine that takes the steps."},
+	{"id", T_ULONGLONG, offsetof(struct steps, task), 0, "The id of the task, from the next step on."},
+	{"name", T_UINT, offsetof(struct steps, name), 0, "The number of its name (`task_number`), likewise."},
 	{"__weaklistoffset__", T_PYSSIZET, offsetof(struct steps, weak_references), READONLY, NULL},
 	{NULL, 0, 0, 0, NULL},
 };

@@ -1,4 +1,4 @@
-"""What Python imports when it starts with this folder in PYTHONPATH: it makes tasks of asyncio's, and names threads.
+"""What Python imports when it starts with this folder in PYTHONPATH: tasks of asyncio's, requests, names of threads.
 
 ``headway stat --python-tasks`` puts the folder there. The program need not be changed, and headway need not be
 installed where the program is: it is found last, beside this file. A module of this name that the program's own
@@ -11,7 +11,6 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +18,15 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _HEADWAY = os.path.dirname(os.path.dirname(_HERE))
 _LAST_OF_ASYNCIO = "asyncio.unix_events"
 """The module that asyncio imports last on Linux."""
+_FRAMEWORKS = (
+    "starlette.routing",
+    "anyio.to_thread",
+    "aiohttp.web_app",
+    "aiohttp.web_urldispatcher",
+    "flask.app",
+    "django.core.handlers.base",
+)
+"""The modules that `headway.web.FRAMEWORKS` knows. headway itself is not imported before it is needed."""
 
 
 class _Headway:
@@ -33,32 +41,17 @@ class _Headway:
         )
 
 
-class _WhenImported:
-    """Calls a function when a module has been imported."""
-
-    def __init__(self, name: str, then: Any) -> None:
-        self._name, self._then = name, then
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute, then = spec.loader.exec_module, self._then
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            then()
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+def _own_file(name: str) -> Any:
+    """Return a module of headway's that needs nothing of headway."""
+    spec = importlib.util.spec_from_file_location(f"_headway_{name}", os.path.join(_HEADWAY, f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def _install_tasks() -> None:
+def _install_tasks(module: ModuleType) -> None:
     try:
         import headway.asyncio
 
@@ -67,11 +60,20 @@ def _install_tasks() -> None:
         _complain(error)
 
 
-def _install_names() -> None:
+def _install_names(module: ModuleType) -> None:
     try:
         from headway.regions import name_threads
 
         name_threads()
+    except Exception as error:
+        _complain(error)
+
+
+def _install_requests(module: ModuleType) -> None:
+    try:
+        from headway.web import FRAMEWORKS
+
+        FRAMEWORKS[module.__name__](module)
     except Exception as error:
         _complain(error)
 
@@ -91,9 +93,14 @@ def _go_on() -> None:
 
 
 sys.meta_path.append(_Headway)
-for _name, _then in ((_LAST_OF_ASYNCIO, _install_tasks), ("threading", _install_names)):
+_when_imported = _own_file("when_imported").WhenImported
+for _name, _then in (
+    (_LAST_OF_ASYNCIO, _install_tasks),
+    ("threading", _install_names),
+    *((name, _install_requests) for name in _FRAMEWORKS),
+):
     if _name in sys.modules:
-        _then()
+        _then(sys.modules[_name])
     else:
-        sys.meta_path.insert(0, _WhenImported(_name, _then))
+        sys.meta_path.insert(0, _when_imported(_name, _then))
 _go_on()

@@ -1,0 +1,45 @@
+"""Calling a function when a module has been imported.
+
+`headway.web` uses this, and what ``--python-tasks`` has Python import first, which executes this file by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+__all__ = ["WhenImported"]
+
+
+class WhenImported:
+    """An entry of `sys.meta_path` that calls a function with a module once that has been imported."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the specification of the module, whose loader calls the function; None: it is another module."""
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        loader, then = spec.loader, self._then
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            if module.__spec__ is not spec:  # a loader may be that of other modules, too
+                execute(module)
+                return
+            loader.exec_module = execute  # type: ignore[method-assign]
+            execute(module)
+            then(module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

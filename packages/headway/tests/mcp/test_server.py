@@ -17,16 +17,17 @@ from tests.mcp.asked import recorded_in
 from tests.running import headway
 
 from headway.mcp.arguments import schema_of
+from headway.mcp.prompts import PROMPTS, prompted
 from headway.mcp.readable import ReadableFiles
 from headway.mcp.tools import TOOLS, ask
 
 pytestmark = pytest.mark.end_to_end
 
 if TYPE_CHECKING:
-    from mcp import Client, StdioServerParameters
+    from mcp import Client, MCPError, StdioServerParameters
 else:
     mcp = pytest.importorskip("mcp", reason="needs the extra mcp")
-    Client, StdioServerParameters = mcp.Client, mcp.StdioServerParameters
+    Client, MCPError, StdioServerParameters = mcp.Client, mcp.MCPError, mcp.StdioServerParameters
 
 RUN = "import sys; from headway.commands import main; sys.argv[0] = 'headway'; main()"
 
@@ -55,6 +56,21 @@ async def the_questions_are_listed_with_their_schemas(client: Client, runs: Path
         assert tool.input_schema == schema_of(TOOLS[tool.name].arguments)
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint
+
+
+async def the_prompts_are_listed_and_filled_in(client: Client, runs: Path) -> None:
+    prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
+    assert [*prompts] == [name for name, prompt in PROMPTS.items() if not prompt.measures]
+    for name, prompt in prompts.items():
+        assert prompt.arguments is not None
+        given = {argument.name: f"{argument.name}.hw" for argument in prompt.arguments}
+        (message,) = (await client.get_prompt(name, given)).messages
+        assert message.content.type == "text"
+        assert message.content.text == prompted(name, given)
+        assert all(value in message.content.text for value in given.values())
+    for name in ("why_slow", "nothing"):  # the first needs a file
+        with pytest.raises(MCPError, match="why_slow"):
+            await client.get_prompt(name, {})
 
 
 async def each_question_is_answered_as_it_is_in_python(client: Client, runs: Path) -> None:
@@ -106,6 +122,7 @@ def test_a_server_answers_one_question_after_another_and_many_at_once(runs: Path
         server = StdioServerParameters(command=sys.executable, args=["-c", RUN, "mcp", str(runs)])
         async with asyncio.timeout(250), Client(server) as client:
             await the_questions_are_listed_with_their_schemas(client, runs)
+            await the_prompts_are_listed_and_filled_in(client, runs)
             await each_question_is_answered_as_it_is_in_python(client, runs)
             await what_is_wrong_is_an_error_of_the_tool_and_the_server_goes_on(client, runs)
             await questions_at_the_same_time_are_all_answered(client, runs)
@@ -129,7 +146,8 @@ def test_whatever_comes_in_the_server_ends_with_its_input(runs: Path, said: byte
 
 
 @pytest.mark.parametrize(
-    ("places", "words"), [([], "Missing argument"), (["/no/such/folder"], "cannot be read (No such file or directory)")]
+    ("places", "words"),
+    [([], "name recordings, saved documents"), (["/no/such/folder"], "cannot be read (No such file or directory)")],
 )
 def test_a_place_that_is_not_there_is_said_before_anything_is_answered(places: list[str], words: str) -> None:
     done = headway("mcp", *places)

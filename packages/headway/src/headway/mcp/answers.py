@@ -1,7 +1,8 @@
 """The form of answers: each figure with its unit, quality and source, and never more than a client can take.
 
-Clients give answers to language models, and refuse those with more than so many tokens (25,000 is usual). How many a
-text has depends on the model, so they are estimated from above (`tokens`): answers are rather shorter than they might.
+Clients give answers to language models, and refuse those with more than so many tokens (25,000 is usual). An answer
+has at most 10,000. How many a text has depends on the model, so they are estimated from above (`tokens`): answers are
+rather shorter than they might be.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ __all__ = [
     "written",
 ]
 
-LARGEST = 16_000
+LARGEST = 7_000
 """The largest number of tokens that the rows of an answer have."""
-LARGEST_ANSWER = 22_000
+LARGEST_ANSWER = 10_000
 """The same of a whole answer: what says how to read the rows is in it too."""
 _COUNTED = 1_000_000
 """Rows that are left out are counted up to this number."""

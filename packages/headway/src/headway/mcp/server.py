@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp import types
+from mcp import MCPError, types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
@@ -16,6 +16,7 @@ from headway.recording.queries.supervised import WANTED, Wanted
 from headway.text import json_text
 
 from .arguments import schema_of
+from .prompts import PROMPTS, prompted
 from .readable import ReadableFiles
 from .tools import TOOLS, Tool, ask
 
@@ -64,8 +65,42 @@ def server_of(files: ReadableFiles, tools: Mapping[str, Tool] = TOOLS) -> Server
         text = json_text(found, separators=(",", ":"), allow_nan=False)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=found)
 
+    async def list_prompts(
+        _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=name,
+                    description=prompt.what,
+                    arguments=[
+                        types.PromptArgument(name=argument, description=what, required=True)
+                        for argument, what in prompt.arguments.items()
+                    ],
+                )
+                for name, prompt in PROMPTS.items()
+                if "measure" in tools or not prompt.measures
+            ]
+        )
+
+    async def get_prompt(
+        _context: ServerRequestContext[Any], params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        try:
+            text = prompted(params.name, params.arguments)
+        except HeadwayError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=PROMPTS[params.name].what, messages=[message])
+
     return Server(
-        "headway", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
+        "headway",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
 
 

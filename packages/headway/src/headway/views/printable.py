@@ -92,15 +92,17 @@ def fit(text: str, width: int, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-def fit_name(name: str, width: int) -> str:
+def fit_name(name: str, width: int, end_part: float = 0.5) -> str:
     """Return a clean name in exactly ``width`` columns: what is cut is its middle, as names of threads end in numbers.
+
+    ``end_part``: how much of what is left is the end of the name.
 
     >>> fit_name("tokio-runtime-w-12", 12)
     'tokio-…-w-12'
     """
     if width_of(name) <= width or width < 3:
         return fit(name, width)
-    end = _beginning(name[::-1], (width - 1) // 2)[::-1]
+    end = _beginning(name[::-1], int((width - 1) * end_part))[::-1]
     while end and cell_len(end[0]) == 0:  # a mark whose letter is cut off
         end = end[1:]
     return fit(f"{_beginning(name, width - 1 - width_of(end))}…{end}", width)

@@ -8,7 +8,7 @@ from headway.model import NO_TASK, Kind, Ledger, Task, indices_of, kind_of, merg
 
 from .figures import MARKS, with_unit
 from .lines import Line, cut
-from .printable import clean, fit, width_of
+from .printable import clean, fit, fit_name, width_of
 
 __all__ = ["tasks_table"]
 
@@ -59,7 +59,7 @@ def _title(task: Task) -> str:
 def _line(ledger: Ledger, task: Task, room: int) -> Line:
     waits = {s: c.time for s, c in task.states.items() if kind_of(s) is Kind.WAIT and c.time}
     longest = max(waits, key=lambda state: waits[state]) if waits else ""
-    title = fit(_title(task), room)
+    title = fit_name(_title(task), room)
     style = _DIM if task.title == NO_TASK else ""
     return [(title, style), *_figures(ledger, [task]), (" " + longest.removeprefix("wait."), "")]
 

@@ -14,7 +14,7 @@ from headway.verdict.holders import in_a_word
 
 from .figures import NOTHING, share, with_unit
 from .lines import Line, cut
-from .printable import clean, fit, width_of, wrap
+from .printable import clean, fit, fit_name, width_of, wrap
 
 __all__ = ["TABLES", "doing_in_words", "error_name", "received_and_sent", "use_tables"]
 
@@ -400,6 +400,8 @@ def doing_in_words(doing: Mapping[str, int], verbose: bool = False) -> str:
 # --- layout -----------------------------------------------------------------------------------------------------------
 
 _LEAST_LABEL = 17
+_END_OF_A_PATH = 0.75
+"""The part of a label that is cut: a path is told by its end."""
 
 
 def _table(
@@ -429,29 +431,13 @@ def _row(row: _Row, columns: Sequence[tuple[str, int]], label: int, left: int, w
     indent = "  " * row.depth if label > _LEAST_LABEL // 2 else ""
     if not row.figures:
         return [(fit(indent + clean(row.label, 1024), width).rstrip(), row.style)]
-    line: Line = [(indent + _middle(clean(row.label, 1024), label - len(indent)), row.style)]
+    line: Line = [(indent + fit_name(clean(row.label, 1024), label - len(indent), _END_OF_A_PATH), row.style)]
     for text, (name, w) in zip(row.figures, columns, strict=False):
         style = row.style or (_DIM if name == "share" or text == NOTHING else "")
         line.append((text.rjust(w), style))
     if row.note and left > 3:
         line.append((fit("  " + clean(row.note, 256), left).rstrip(), row.style))
     return line
-
-
-def _middle(text: str, width: int) -> str:
-    """Return text in ``width`` columns; where it is longer, its end and a part of its beginning."""
-    if width_of(text) <= width:
-        return fit(text, width)
-    if width < 8:
-        return fit(text, width)
-    tail = text
-    keep = max(width - 1 - width // 4, 1)
-    while width_of(tail) > keep:
-        tail = tail[1:]
-    head = text
-    while width_of(head) > width - 1 - width_of(tail):
-        head = head[:-1]
-    return fit(f"{head}…{tail}", width)
 
 
 def _sentence(text: str, width: int) -> Iterator[Line]:

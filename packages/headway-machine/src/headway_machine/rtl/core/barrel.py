@@ -46,6 +46,7 @@ class BarrelCore(Component):
         super().__init__(
             {
                 "fetch_address": Out(32),
+                # Without it memory keeps its word.
                 "fetch_enable": Out(1),
                 # The word at the address of the clock before, and whether nothing is there.
                 "fetch_word": In(32),
@@ -66,12 +67,14 @@ class BarrelCore(Component):
                 # The register that is read is a status register, with this state; what it says.
                 "status_state": In(8),
                 "status_ready": In(1),
-                # The thread whose instruction is executed in this clock, and whether it was retired.
+                # The thread whose instruction is executed in this clock, and whether it was retired: from the third
+                # clock on, which `started` says.
                 "thread": Out(3),
                 "retired": Out(1),
                 "started": Out(1),
                 # The timer's interrupt is pending for this thread.
                 "timer": In(1),
+                # `mcycle`.
                 "ticks": In(64),
             }
         )

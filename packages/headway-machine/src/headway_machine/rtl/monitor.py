@@ -30,12 +30,17 @@ class StateMonitor(Component):
         self.step = step
         super().__init__(
             {
+                # As the progress unit has them; idle states come of the core.
                 "cycle": In(1),
                 "state": In(8),
                 "anew": In(1),
+                # An instruction is retired in this cycle.
                 "retired": In(1),
+                # The row that a program reads.
                 "read_state": In(8),
+                # The state of the last cycle.
                 "state_register": Out(8),
+                # The row's sums.
                 "occurrences": Out(width),
                 "cycles": Out(width),
                 "instructions": Out(width),

@@ -27,26 +27,33 @@ class ProfileBuffer(Component):
     def __init__(self) -> None:
         super().__init__(
             {
+                # A cycle of the thread ends, and counts so much where cycles are counted.
                 "cycle": In(1),
                 "step": In(16),
+                # What the thread does, and what a record holds.
                 "retired": In(1),
                 "taken": In(1),
                 "pc": In(32),
                 "state": In(8),
                 "time": In(64),
+                # Writes of `hwauth`; that cycle is not recorded.
                 "authorise": In(1),
                 "deauthorise": In(1),
                 # The thread goes on after a halt: a period of cycles begins anew.
                 "resumes": In(1),
+                # The register that software writes or reads.
                 "write": In(1),
                 "index": In(3),
                 "data": In(32),
+                # An illegal instruction: a write while authorised or of a wrong value, or nothing to authorise.
                 "refused": Out(1),
                 "value": Out(32),
                 "authorised": Out(1),
+                # A record, to be written there.
                 "record_valid": Out(1),
                 "record_address": Out(32),
                 "record": Out(128),
+                # Records that found the buffer full.
                 "missed": Out(32),
             }
         )

@@ -12,17 +12,26 @@ from .thread import ThreadProgress, block_layout
 __all__ = ["CORE_SIGNALS", "ProgressUnit"]
 
 CORE_SIGNALS = {
+    # A cycle of the thread ends with this clock; in strict turn once a rotation. The others count only where it is set.
     "cycle": 1,
+    # Neither halted nor stopped.
     "running": 1,
+    # A trap is taken in this cycle; its state.
     "irq_detect": 1,
     "irq_state": 8,
+    # MRET.
     "irq_return": 1,
     "machine_mode": 1,
+    # A register is not usable yet, or another thread has the slot.
     "core_stall": 1,
+    # 0: the pipeline is being filled again.
     "ex_valid": 1,
+    # It waits for memory inside, outside.
     "int_ls_stall": 1,
     "ext_ls_stall": 1,
+    # An instruction other than MRET begins, at `pc`; of one thread at a time.
     "executes": 1,
+    # A load from a status register; what it finds; the register's state.
     "status_check": 1,
     "status_ready": 1,
     "status_state": 8,
@@ -50,10 +59,12 @@ class ProgressUnit(Component):
         self._ranges = ranges
         block = block_layout(width)
         configured = {
+            # From where up to where, without that; the kind.
             "range_start": In(ArrayLayout(32, ranges)),
             "range_end": In(ArrayLayout(32, ranges)),
             "range_noneffective": In(ranges),
             "range_poll": In(ranges),
+            # Where threads begin; the address of the instruction; `mepc` when a trap ends.
             "entry": In(32),
             "pc": In(32),
             "return_pc": In(32),
@@ -64,16 +75,21 @@ class ProgressUnit(Component):
             | {
                 # hwgap until software writes it.
                 "reset_gap": In(16, init=_GAP),
+                # The register that software reaches, by its number: `hwctl`, `hwlatch`, … `hwpoll`, counters.
                 "register_thread": In(3),
+                # A write counts from the next cycle on; the value is that before this cycle.
                 "register_write": In(1),
                 "register_address": In(12),
                 "register_data": In(32),
                 "register_value": Out(32),
+                # Another software thread comes with the next cycle: what is loaded, and what is stored of the one that
+                # leaves, this cycle counted.
                 "switch_thread": In(3),
                 "switch": In(1),
                 "load": In(block),
                 "copy": Out(block),
                 "irq_detect_latch": Out(threads),
+                # The number of the state, and whether it is entered, not returned to.
                 "state": Out(ArrayLayout(8, threads)),
                 "anew": Out(threads),
             }

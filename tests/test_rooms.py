@@ -16,10 +16,11 @@ SOURCE = PACKAGES / "headway/src/headway"
 SOURCES = (SOURCE, PACKAGES / "headway-trace/src/headway_trace", PACKAGES / "headway-machine/src/headway_machine")
 
 FLOORS = (
-    {"_version", "dataclass", "errors", "lazy", "readable", "system_call", "text", "values"},
+    {"_version", "dataclass", "errors", "lazy", "readable", "system_call", "text", "values", "when_imported"},
     {"exhaustion", "extras", "files"},
     {"other_root"},
     {"binary", "buffers", "headway_trace.riscv", "model", "regions"},
+    {"web"},
     {"advice", "asyncio", "conditions", "demo", "verdict"},
     {"linux.levels"},
     {

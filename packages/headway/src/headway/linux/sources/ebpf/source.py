@@ -5,30 +5,27 @@ It needs Linux 5.15 or later with BTF, or an older one with the same features ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf.programs import loading
-from headway.linux.bpf.programs.libbpf import BpfError
-from headway.linux.bpf.programs.refusals import explain
 from headway.linux.bpf.threads._cells import Cells
 from headway.linux.bpf.threads.rows import LivingThread
 from headway.linux.options import MeasureOptions, Selection
-from headway.model import Ledger
 
-from ..measuring import MeasuringSource
 from .depth import Target
 from .measurement import BpfMeasurement
 from .options import SourceOptions
+from .program_source import ProgramSource
 
 if TYPE_CHECKING:
     from headway.linux.bpf.samples.stacks import StackReader
+    from headway.model import Ledger
     from headway.model.transitions import Batch
 
 __all__ = ["BpfSource"]
 
 
-class BpfSource(MeasuringSource[BpfMeasurement]):
+class BpfSource(ProgramSource[BpfMeasurement]):
     """Measures a selection of threads with eBPF (`LinuxSource`, `RecordingSource`).
 
     ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
@@ -50,8 +47,6 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
 
     What is called before `begin`, or after `close`, raises RuntimeError.
     """
-
-    name = "bpf"
 
     def __init__(
         self,
@@ -82,23 +77,10 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
             prepared=prepared,
         )
 
-    def begin(self) -> None:
-        """Load, attach, calibrate and start measuring. Raises HeadwayError; then nothing is left attached."""
-        try:
-            with loading.files_as_allowed():
-                self._measurement = BpfMeasurement(self.name, self._options)
-        except BpfError as error:
-            raise explain(error) from None
+    def _measure(self) -> BpfMeasurement:
+        return BpfMeasurement(self.name, self._options)
 
     # ---- while it runs ----
-
-    def poll_fds(self) -> Iterable[int]:
-        """Return the descriptor of the ring of ended threads: readable when many have ended."""
-        return self._running.poll_fds()
-
-    def service(self) -> float | None:
-        """Take over the totals of threads that have ended, and see to processors that were off and are on again."""
-        return self._running.service()
 
     def follow_processors(self) -> None:
         """Attach again to the perf events of processors that were off meanwhile: the kernel has let go of them."""
@@ -107,28 +89,6 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
     def measure_command(self, pid: int) -> None:
         """Measure one more suspended child, from the moment it executes its program."""
         self._running.measure_command(pid)
-
-    def wait_until_exit_is_seen(self, pid: int) -> None:
-        """Wait until the threads of a process that has ended have left their processors: they do a little later."""
-        self._running.wait_until_exit_is_seen(pid)
-
-    # ---- ledgers ----
-
-    def read(self) -> Ledger:
-        """Return everything since `begin`, as of now."""
-        return self._running.total(last=False)
-
-    def interval(self) -> Ledger:
-        """Return what happened since the last `interval`, or since `begin`."""
-        return self._running.interval(last=False)
-
-    def end(self) -> Ledger:
-        """Return everything since `begin`, as of now; from now on nothing is measured."""
-        return self._running.total(last=True)
-
-    def end_interval(self) -> Ledger:
-        """Return what happened since the last `interval`; from now on nothing is measured."""
-        return self._running.interval(last=True)
 
     def losses(self) -> dict[str, int]:
         """Return what could not be seen since `begin`, by name."""
@@ -196,8 +156,3 @@ class BpfSource(MeasuringSource[BpfMeasurement]):
     def knows_stolen(self) -> bool:
         """Whether the kernel says which processor the hypervisor took, and when."""
         return self._running.knows_stolen
-
-    @property
-    def tells_without_privileges(self) -> bool:
-        """Whether the kernel says what it skipped without CAP_BPF: before 5.19 it may not (commit c8644cd0efe7)."""
-        return self._running.tells_without_privileges

@@ -65,25 +65,38 @@ def save(runs: Iterable[Run], path: Path = RESULTS) -> None:
 
 
 def render(runs: Sequence[Run]) -> str:
-    """Return the table in Markdown: a row for each shape and program, a column for each guest, then the reasons."""
+    """Return the table in Markdown, then the reasons.
+
+    A column is a guest. A row is for all shapes and programs of which the same was found in every guest.
+    """
     runs = sorted(runs, key=lambda run: (run.machine, _version(run.release), run.processors))
     tasks = list(dict.fromkeys(found["task"] for run in runs for found in run.findings))
     lines = ["| | " + " | ".join(f"{run.release}<br>{run.machine} × {run.processors}" for run in runs) + " |"]
     lines.append("|---|" + "---|" * len(runs))
     notes: dict[str, int] = {}
+    rows: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
-        kind, _, name = task.partition(": ")
         cells = []
         for run in runs:
             found = next((found for found in run.findings if found["task"] == task), None)
             cells.append(_cell(found, notes, finished=run.finished))
-        title = {"shape": f"`{name}`", "load": f"load: `{name}`"}.get(kind, f"program: {name}")
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+        rows.setdefault(tuple(cells), []).append(task)
+    lines += [f"| {_title(same)} | " + " | ".join(cells) + " |" for cells, same in rows.items()]
     lines.append("| date | " + " | ".join(_dates(run) for run in runs) + " |")
     text = "\n".join(lines) + "\n"
     for why, number in notes.items():
         text += f"\n[{number}] {why}\n"
     return text
+
+
+def _title(tasks: Iterable[str]) -> str:
+    """Name the shapes, loads and programs of a row."""
+    names: dict[str, list[str]] = {"": [], "load: ": [], "program: ": []}
+    for task in tasks:
+        kind, _, name = task.partition(": ")
+        prefix = {"shape": "", "load": "load: "}.get(kind, "program: ")
+        names[prefix].append(name if prefix == "program: " else f"`{name}`")
+    return ", ".join(f"{prefix}{', '.join(some)}" for prefix, some in names.items() if some)
 
 
 def _version(release: str) -> tuple[int, ...]:

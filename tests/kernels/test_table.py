@@ -19,6 +19,13 @@ def test_a_cell_says_what_came_out_and_a_note_says_why() -> None:
     assert "[1] charge_event: R2 unbounded" in text
 
 
+def test_what_came_out_alike_in_every_guest_has_one_row() -> None:
+    more = [{**EXACT, "task": task} for task in ("shape: stat -a", "law: xz", "law: compiler")]
+    text = render([Run.of([BOOT, EXACT, REFUSED, *more], finished=True)])
+    assert "| `stat -p`, `stat -a`, program: xz, compiler | exact |" in text
+    assert "| `stat -e` | refused [1] |" in text
+
+
 def test_what_a_guest_did_not_come_to_is_not_called_exact() -> None:
     whole = Run.of([BOOT, EXACT, {**EXACT, "task": "law: xz"}], finished=True)
     hung = Run.of([{**BOOT, "processors": 8}, EXACT], finished=False)

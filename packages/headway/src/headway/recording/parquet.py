@@ -1,4 +1,8 @@
-"""Parquet encoding of a table, with the encoding of each column that measured best (docs/recordings.md)."""
+"""Parquet encoding of a table, with the encoding of each column that measured best (``benchmarks/recording.py``).
+
+A row of ``transitions`` took 1.89 bytes, against 2.50 with plain times and 16.42 uncompressed (2026-11-22). A byte
+stream split of durations would take 1.80, but not every reader knows it for integers.
+"""
 
 from __future__ import annotations
 

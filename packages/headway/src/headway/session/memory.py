@@ -4,7 +4,7 @@ Detail goes before rows. Less memory first means smaller rings and parts, which 
 comes in time. Then fewer of the threads that have ended have a ledger of their own: the others are added up. Rows are
 lost last, where a ring is full before it is read. Whatever is lost is counted (docs/losses.md).
 
-The figures of what each takes are measured; docs/recordings.md has them.
+The figures of what each takes are measured, on a machine with 2 processors and 170 threads.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ KEYS: Sequence[tuple[str, str]] = (
     ("i", "only threads that had a processor, or all"),
     (
         "t",
-        "a line for each process, for all threads of a name, or for each thread; it begins with names where there "
-        "are more threads than lines",
+        "a line for each process, name, pod, control group or thread; it begins with names where there are more "
+        "threads than lines",
     ),
     ("- +", "fold or unfold the chosen process or name; so does a click on ▾"),
     ("Space", "pause the picture; measuring continues"),

@@ -27,6 +27,8 @@ static int compare(const void *a, const void *b) {
 int main(int n, char **words) {
     int wanted = n > 1 && words[1][0] == '1';
     headway_progress_t mine;
+    static headway_states_t states, before, grown;
+    static headway_thread_t other;
     volatile uint64_t sink = 0;
     for (uint64_t end = headway_now_() + 50000000; headway_now_() < end;) {} /* let the processor reach its speed */
     for (int i = 0; i < 500 && headway_progress(&mine) != wanted; i++) usleep(10000);
@@ -37,6 +39,12 @@ int main(int n, char **words) {
         return 0;
     }
     MEASURE("C", headway_progress(&mine); sink += mine.ready);
+    MEASURE("C, by state", headway_states(&states); sink += states.n);
+    printf("states\t%u\n", states.n);
+    if (!headway_states(&before)) return 1;
+    MEASURE("C, the difference of two moments", headway_states_between(&before, &states, &grown); sink += grown.n);
+    if (!headway_thread((uint32_t)getpid(), &other)) return 1;
+    MEASURE("C, a thread as others read it", headway_thread_again(&other); sink += other.progress.ready);
     HEADWAY_NONEFFECTIVE("region") { MEASURE("C, in a marked region", headway_progress(&mine); sink += mine.ready); }
     return 0;
 }

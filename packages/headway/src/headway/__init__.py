@@ -29,7 +29,9 @@ if TYPE_CHECKING:
         set_state,
         set_task,
         state,
+        states,
         task,
+        threads,
     )
     from .session.observing import observe
 
@@ -49,7 +51,9 @@ __all__ = [
     "set_state",
     "set_task",
     "state",
+    "states",
     "task",
+    "threads",
 ]
 
 _WHERE = {
@@ -66,7 +70,9 @@ _WHERE = {
     "set_state": ".regions",
     "set_task": ".regions",
     "state": ".regions",
+    "states": ".regions",
     "task": ".regions",
+    "threads": ".regions",
     "__version__": "._version",
 }
 

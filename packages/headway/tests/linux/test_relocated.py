@@ -122,7 +122,7 @@ def test_programs_are_the_same_whether_libbpf_sees_all_types_of_the_kernel_or_th
 def instructions_of(image: bytes, kernel_types: bytes | None) -> dict[str, list[bytes]]:
     """The instructions of an object's programs as the kernel would get them, without the numbers of maps."""
     with Object(Library(), image, kernel_types) as programs:
-        for each in ("exits", "thread_records", "free_thread_records", "published_threads"):
+        for each in ("exits", "thread_records", "free_thread_records"):
             with contextlib.suppress(BpfError):  # not every object has them
                 programs.map(each).max_entries = 4096
         ours = dict(program.identity for program in programs.programs.values() if program.is_relocated)

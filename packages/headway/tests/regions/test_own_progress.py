@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ from tests.regions.conftest import Compile
 import headway
 from headway.errors import HeadwayError
 from headway.linux.bpf.shared import layout
-from headway.linux.bpf.shared._layout import STRUCTURES
+from headway.linux.bpf.shared._layout import CONSTANTS, STRUCTURES
 from headway.linux.regions import _block_layout
 from headway.linux.sources.ebpf import publication
 from headway.linux.sources.ebpf.publication import SOCKET, Publication
@@ -50,12 +51,12 @@ NOBODY = "import headway; assert headway.progress() is None; assert headway.prog
 class Observer:
     """Publishes what a test writes, at a socket of its own, for as long as the ``with`` block lasts."""
 
-    def __init__(self, folder: Path, *, measured: bool = True, size: int = ENTRIES * SIZE) -> None:
+    def __init__(self, folder: Path, *, measured: bool = True, size: int = ENTRIES * SIZE, units: int = 0) -> None:
         fd = os.memfd_create("published")
         os.ftruncate(fd, max(size, mmap.PAGESIZE))
         self.memory, self._fd = mmap.mmap(fd, 0), fd
         self.path, self.asked, self.ended = folder / "progress", list[int](), 0
-        self._measured, self._over = measured, threading.Event()
+        self._measured, self._over, self._units = measured, threading.Event(), units
         self.head()
 
     def head(self, **changes: int) -> None:
@@ -79,8 +80,10 @@ class Observer:
         flat = [word for field in FIELDS for word in arrays.get(field, [values[field]])]
         self.memory[place * SIZE : (place + 1) * SIZE] = ENTRY.pack(*flat)
 
-    def __enter__(self) -> Observer:
-        self._publication = Publication(self.path, self._fd, ENTRIES, self._is_measured, self._end)
+    def __enter__(self) -> Self:
+        self._publication = Publication(
+            self.path, lambda user: self._fd, ENTRIES, self._is_measured, self._end, self._units
+        )
         self._serving = threading.Thread(target=self._serve)
         self._serving.start()
         return self
@@ -96,7 +99,7 @@ class Observer:
         while not self._over.wait(0.001):
             self._publication.answer()
 
-    def _is_measured(self, pid: int) -> bool:
+    def _is_measured(self, pid: int, user: int) -> bool:
         self.asked.append(pid)
         return self._measured
 
@@ -135,9 +138,18 @@ def python(code: str, folder: Path, **environment: str) -> subprocess.CompletedP
 
 
 def test_both_headers_have_the_same_structures() -> None:
-    for ours, theirs in (("publication", "headway_publication"), ("published_thread", "headway_published_thread")):
+    for ours in ("publication", "published_thread", "published_states", "published_tag"):
         size, fields = STRUCTURES[ours]
-        assert _block_layout.STRUCTURES[theirs] == (size, fields)
+        assert _block_layout.STRUCTURES[f"headway_{ours}"] == (size, fields)
+    for name, n in {
+        "PUBLISHED_STATES": layout.PUBLISHED["N_PUBLISHED_STATES"],
+        "UNIT_CELLS": layout.PUBLISHED["UNIT_CELLS"],
+        "UNIT_TAGS": layout.PUBLISHED["UNIT_TAGS"],
+        "UNIT_NAMES": layout.PUBLISHED["UNIT_NAMES"],
+        "ABSENT": CONSTANTS["PUBLISHED_ABSENT"],
+        "COUNT_BITS": CONSTANTS["COUNT_BITS"],
+    }.items():
+        assert _block_layout.CONSTANTS[f"HEADWAY_{name}_"] == n
     assert _block_layout.CONSTANTS["HEADWAY_PUBLICATION_MAGIC_"] == layout.PUBLICATION_MAGIC
     assert _block_layout.CONSTANTS["HEADWAY_PUBLICATION_VERSION_"] == layout.PUBLICATION_VERSION
     for name, n in KINDS.items():
@@ -257,7 +269,7 @@ def test_a_process_that_is_not_measured_gets_nothing(folder: Path) -> None:
 
 def test_an_observer_that_does_not_answer_delays_a_process_little(folder: Path) -> None:
     """It asks once a second, however often the program calls."""
-    publisher = Publication(folder / "progress", 0, ENTRIES, bool, lambda: None)
+    publisher = Publication(folder / "progress", lambda user: 0, ENTRIES, lambda pid, user: False, lambda: None)
     code = f"{NOBODY}\nfor i in range(100000): assert headway.progress() is None"
     assert python(code, folder).returncode == 0
     publisher.close()
@@ -366,7 +378,7 @@ def test_what_a_killed_observer_left_behind_is_replaced(folder: Path) -> None:
 from headway.linux.sources.ebpf.publication import Publication
 from pathlib import Path
 import os, signal
-Publication(Path({str(folder / "progress")!r}), 0, 2, bool, lambda: None)
+Publication(Path({str(folder / "progress")!r}), lambda user: 0, 2, lambda pid, user: False, lambda: None)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert python(code, folder).returncode == -9

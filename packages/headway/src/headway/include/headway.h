@@ -40,6 +40,8 @@
        headway_progress_t mine;
        if (headway_progress(&mine)) printf("ready for %llu ns\n", (unsigned long long)mine.ready);
 
+   `headway_states` tells it by state, and `headway_threads` tells of other threads.
+
    For other languages, one C file with `#define HEADWAY_IMPLEMENTATION` before the #include makes all of these plain
    functions. On anything but 64-bit Linux, everything here compiles to nothing.
 
@@ -68,6 +70,34 @@ typedef struct headway_progress_figures {
     uint64_t wait;  /* waiting for something, or stopped */
     uint64_t other; /* stolen by the hypervisor, taken by the observer, or not seen */
 } headway_progress_t;
+
+/* What a thread has made of its time, state by state. The times of all states are at - since together: what the observer took
+   is the state `overhead`. */
+typedef struct headway_state_time {
+    int64_t time;   /* ns */
+    int64_t count;  /* occurrences; the one that goes on is not among them, nor are those of regions since the last event */
+    uint32_t state; /* its number, for headway_state_name */
+    uint32_t spare;
+} headway_state_time_t;
+
+#define HEADWAY_STATES 100 /* at most */
+
+typedef struct headway_states {
+    headway_progress_t progress;
+    uint32_t n;     /* of `states` */
+    uint32_t state; /* what the thread is in */
+    headway_state_time_t states[HEADWAY_STATES];
+} headway_states_t;
+
+/* A thread that is measured by the same observer, as it was when it was last read. */
+typedef struct headway_thread {
+    uint32_t tid, pid; /* in the pid namespace of the caller, which is the thread's */
+    uint32_t state;    /* what it is in, for headway_state_name */
+    uint32_t running;  /* 1: it has a processor */
+    char name[16];
+    headway_progress_t progress; /* regions that the thread has begun or ended since its last event are not in it yet */
+    uint32_t place, spare;       /* where it was found */
+} headway_thread_t;
 
 #define HEADWAY_UNKNOWN UINT64_MAX /* of epi, kpi and iopi: the observer does not tell them apart */
 
@@ -116,8 +146,29 @@ HEADWAY_API_ headway_task_name_t headway_current_task_name(void);
 
 /* Tell what this thread has made of its time so far. Return 1, or 0 if nobody measures it who tells it, or has not seen yet
    that the thread is back on a processor: then all figures are 0. The first call, and one a second where nobody measures,
-   looks for an observer and may take 40 ms. */
+   looks for an observer and may take 40 ms. `rpi` never goes back: what turns out to have been stolen is taken out of what
+   it grows by, and is in `epi` until then, where that is known. */
 HEADWAY_API_ int headway_progress(headway_progress_t *into);
+
+/* Tell the same by state. Return 1, or 0 as headway_progress does, or if the observer does not tell states. */
+HEADWAY_API_ int headway_states(headway_states_t *into);
+/* Tell what a thread did between two moments: `into` may be one of them. A time is negative if the observer has learnt
+   meanwhile that earlier time was of another state. Return 1; 0 if they are not of one measurement of one thread. */
+HEADWAY_API_ int headway_states_between(const headway_states_t *before, const headway_states_t *after,
+                                        headway_states_t *into);
+/* Write the name of a state (`kernel.read`, `wait.futex`, `user.TAG`), with a final zero. Return whether it is known. */
+HEADWAY_API_ int headway_state_name(uint32_t state, char into[32]);
+
+/* Tell what other threads of this pid namespace have done that the same observer measures: those of this user, or all if
+   whoever measures has given that right. `pid`: of this process only; 0: of all. Write `room` of them at most. Return how
+   many there are. */
+HEADWAY_API_ uint32_t headway_threads(uint32_t pid, headway_thread_t *into, uint32_t room);
+/* Tell the same of one thread. Return whether it is measured. */
+HEADWAY_API_ int headway_thread(uint32_t tid, headway_thread_t *into);
+/* Read a thread again. Return 0 if it has ended, and leave its figures as they are. It takes some dozens of ns. */
+HEADWAY_API_ int headway_thread_again(headway_thread_t *thread);
+/* Tell what a thread was in. Return as the one above. */
+HEADWAY_API_ int headway_thread_states(headway_thread_t *thread, headway_states_t *into);
 
 #ifdef __cplusplus
 }
@@ -145,6 +196,26 @@ HEADWAY_API_ headway_task_name_t headway_current_task_name(void) { return 0; }
 HEADWAY_API_ int headway_progress(headway_progress_t *into) {
     into->since = into->at = into->rpi = into->epi = into->kpi = into->iopi = into->ready = into->wait = into->other = 0;
     return 0;
+}
+HEADWAY_API_ int headway_states(headway_states_t *into) {
+    into->n = into->state = 0;
+    return headway_progress(&into->progress);
+}
+HEADWAY_API_ int headway_states_between(const headway_states_t *before, const headway_states_t *after,
+                                        headway_states_t *into) {
+    (void)before; (void)after;
+    return headway_states(into);
+}
+HEADWAY_API_ int headway_state_name(uint32_t state, char into[32]) { (void)state; into[0] = 0; return 0; }
+HEADWAY_API_ uint32_t headway_threads(uint32_t pid, headway_thread_t *into, uint32_t room) {
+    (void)pid; (void)into; (void)room;
+    return 0;
+}
+HEADWAY_API_ int headway_thread(uint32_t tid, headway_thread_t *into) { (void)tid; (void)into; return 0; }
+HEADWAY_API_ int headway_thread_again(headway_thread_t *thread) { (void)thread; return 0; }
+HEADWAY_API_ int headway_thread_states(headway_thread_t *thread, headway_states_t *into) {
+    (void)thread;
+    return headway_states(into);
 }
 #ifdef __cplusplus
 }
@@ -280,6 +351,13 @@ struct headway_tasks {
 #define HEADWAY_PUBLICATION_MAGIC_ UINT64_C(0x3172676f72707768) /* "hwprogr1" */
 #define HEADWAY_PUBLICATION_VERSION_ 1u
 
+#define HEADWAY_STATE_LENGTH_ 32u
+#define HEADWAY_UNIT_CELLS_ 8u
+#define HEADWAY_UNIT_TAGS_ 8u
+#define HEADWAY_UNIT_NAMES_ 4u
+#define HEADWAY_PUBLISHED_STATES_ 64u
+#define HEADWAY_COUNT_BITS_ 48u
+
 enum headway_published_kind {
     HEADWAY_OTHER_, /* stolen, or not seen */
     HEADWAY_EFFECTIVE_,
@@ -288,24 +366,31 @@ enum headway_published_kind {
     HEADWAY_READY_,
     HEADWAY_WAIT_,
     HEADWAY_UNDIVIDED_, /* on the processor, and not told what in */
-    HEADWAY_PUBLISHED_KINDS_ = 8
+    HEADWAY_PUBLISHED_KINDS_ = 8,
+    HEADWAY_ABSENT_ = 8 /* + a kind: the thread has no processor */
 };
 
 struct headway_publication {
     uint64_t magic;        /* 0: HEADWAY_PUBLICATION_MAGIC_ */
     uint32_t version;      /* 8 */
     uint32_t entry_size;   /* 12: of this, and of each thread */
-    uint32_t entries;      /* 16: with this one */
+    uint32_t entries;      /* 16: of threads, with this one */
     uint32_t kernel_known; /* 20: 1: all time in the kernel is told from user code */
     uint64_t until;        /* 24: nothing is measured from this moment on */
-    uint64_t spare[12];    /* 32 */
+    uint32_t states_at;    /* 32: the first entry with states of threads; 0: the observer does not tell them */
+    uint32_t state_units;  /* 36: entries of each thread there, by the place of its entry above */
+    uint32_t names_at;     /* 40: the first entry with names of states */
+    uint32_t n_names;      /* 44 */
+    uint32_t used;         /* 48: entries of threads that were ever used are below this; 0: not told */
+    uint32_t overhead;     /* 52: the state in which the observer itself is */
+    uint64_t spare[9];     /* 56 */
 };
 
 struct headway_published_thread {
     uint32_t tid;           /* 0: in the thread's own pid namespace; 0: free */
     uint32_t pid_namespace; /* 4: the number of its inode */
     uint64_t birth;         /* 8: when its measurement began; 0: it has not had an event yet */
-    uint32_t sequence;      /* 16: changes with each event */
+    uint32_t sequence;      /* 16: changes with each event, and is odd while an event is written */
     uint32_t kind;          /* 20: of the time since `since` */
     uint64_t since;         /* 24: all time before is in `times`; the observer's own is in none of them */
     uint64_t deferred;      /* 32: ns since then that belong to the kernel */
@@ -315,6 +400,45 @@ struct headway_published_thread {
     uint32_t marked;        /* 124: 1: the observer knows the thread's block */
 };
 
+/* The first of a thread's entries with states. Behind it are those with cells, then those with tags. */
+struct headway_published_states {
+    uint64_t told;           /* 0: the most processor time that the thread can have read of itself until `since` */
+    uint64_t rpi;            /* 8: its processor time until then, without what was found to be stolen */
+    uint64_t since;          /* 16: as above */
+    uint32_t used;           /* 24: cells in use */
+    uint32_t state;          /* 28: of the time since then */
+    uint32_t deferred_state; /* 32: of `deferred` above */
+    uint32_t open_tag;       /* 36: 1 + the tag that was charged at `since` */
+    uint32_t pid;            /* 40: its process, in the thread's own pid namespace */
+    uint32_t spare_word;     /* 44 */
+    char name[16];           /* 48 */
+    uint64_t spare[8];       /* 64 */
+};
+
+struct headway_published_cell {
+    uint64_t time;  /* 0 */
+    uint64_t count; /* 8: occurrences that have ended; the state is in the bits from HEADWAY_COUNT_BITS_ on */
+};
+
+struct headway_published_cells {
+    struct headway_published_cell cells[HEADWAY_UNIT_CELLS_];
+};
+
+/* A tag of its block. */
+struct headway_published_tag {
+    uint64_t value; /* 0: time in its regions until `since`, ns */
+    uint32_t state; /* 8: 0: there is no such tag */
+    uint32_t spare; /* 12 */
+};
+
+struct headway_published_tags {
+    struct headway_published_tag tags[HEADWAY_UNIT_TAGS_];
+};
+
+struct headway_published_names {
+    char names[HEADWAY_UNIT_NAMES_][HEADWAY_STATE_LENGTH_];
+};
+
 typedef char headway_blocks_are_at_most_65536_[HEADWAY_BLOCKS >= 1 && HEADWAY_BLOCKS <= 65536 ? 1 : -1];
 typedef char headway_layout_is_as_documented_[
     sizeof(struct headway_block) == 576 && offsetof(struct headway_block, tags) == 64
@@ -322,7 +446,9 @@ typedef char headway_layout_is_as_documented_[
     && offsetof(struct headway_arena, tasks) == 1080 && sizeof(struct headway_arena) <= HEADWAY_BLOCKS_AT_
     && sizeof(struct headway_task_change) == 24 && offsetof(struct headway_task_log, changes) == 64
     && offsetof(struct headway_tasks, names) == 40 && sizeof(struct headway_publication) == 128
-    && sizeof(struct headway_published_thread) == 128 ? 1 : -1];
+    && sizeof(struct headway_published_thread) == 128 && sizeof(struct headway_published_states) == 128
+    && sizeof(struct headway_published_cells) == 128 && sizeof(struct headway_published_tags) == 128
+    && sizeof(struct headway_published_names) == 128 ? 1 : -1];
 
 /* ---- What exists once in each program and each shared object ------------------------------------------------------------
 
@@ -350,6 +476,7 @@ struct headway_own_ {
     const struct headway_published_thread *at; /* NULL: not known */
     uint64_t again;                            /* when to search again */
     uint32_t tid, pid_namespace;
+    uint64_t patience;                         /* that long after the last search */
 };
 /* What the process has of an observer. */
 struct headway_published_ {
@@ -361,7 +488,7 @@ struct headway_published_ {
 };
 extern HEADWAY_ONCE_ __thread struct headway_own_ headway_own_;
 extern HEADWAY_ONCE_ struct headway_published_ headway_published_;
-HEADWAY_ONCE_ __thread struct headway_own_ headway_own_ = {0, 0, 0, 0};
+HEADWAY_ONCE_ __thread struct headway_own_ headway_own_ = {0, 0, 0, 0, 0};
 HEADWAY_ONCE_ struct headway_published_ headway_published_ = {0, 0, 0, 0, 0, 0, 0};
 
 /* Functions of libc that a strict -std=c99 hides. */
@@ -979,6 +1106,7 @@ static inline struct headway_task_log *headway_task_log_(void) {
    entry there. */
 
 #define HEADWAY_ASK_AGAIN_ UINT64_C(1000000000)
+#define HEADWAY_TRIES_ 10000u /* after so many readings in which something changed, an entry is not read */
 #define HEADWAY_PATIENCE_ 20000 /* us, for the observer to accept, and to answer */
 #define HEADWAY_ANSWER_MAGIC_ UINT64_C(0x3172736e61707768) /* "hwpansr1" */
 #define HEADWAY_FIRST_TIME_NAMESPACE_ 0xeffffffau /* PROC_TIME_INIT_INO of include/linux/proc_ns.h */
@@ -986,72 +1114,252 @@ static inline struct headway_task_log *headway_task_log_(void) {
 /* What an observer sends with the descriptor of its map. */
 struct headway_answer_ {
     uint64_t magic;
-    uint32_t version, entry_size, entries, spare;
+    uint32_t version, entry_size, entries, units; /* all entries, with those of states and names; 0: there are none */
 };
 
 extern char *headway_environment_(const char *name) __asm__("secure_getenv") __attribute__((weak));
 
-/* Tell this thread's figures from an entry. Return 0 if the entry is not the thread's, or not any more. */
-static inline int headway_progress_read_(const struct headway_published_thread *from, headway_progress_t *into) {
-    const struct headway_publication *head = headway_published_.at;
-    uint64_t now, since, birth, deferred, span, user, all, kernel, poll, undivided, growth[2], times[HEADWAY_WAIT_ + 2];
-    uint32_t generation, sequence, kind, marked, i;
-    do {
-        generation = HEADWAY_LOAD_(headway_published_.generation);
-        sequence = HEADWAY_LOAD_(from->sequence);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (HEADWAY_LOAD_(from->tid) != headway_own_.tid || HEADWAY_LOAD_(from->pid_namespace) != headway_own_.pid_namespace)
-            return 0;
-        birth = HEADWAY_LOAD_(from->birth);
-        since = HEADWAY_LOAD_(from->since);
-        kind = HEADWAY_LOAD_(from->kind);
-        deferred = HEADWAY_LOAD_(from->deferred);
-        marked = HEADWAY_LOAD_(from->marked);
-        growth[0] = growth[1] = 0;
-        for (i = 0; i <= HEADWAY_UNDIVIDED_; i++) times[i] = HEADWAY_LOAD_(from->times[i]);
-        now = headway_now_();
-        if (__builtin_expect(marked, 0)) {
-            const struct headway_block *block = headway_block_();
-            uint32_t n;
-            if (!block) return 0;
-            n = HEADWAY_LOAD_(block->n_tags);
-            for (i = 0; i < n && i < HEADWAY_TAGS_; i++) {
-                uint64_t word = HEADWAY_LOAD_(block->tags[i].word);
-                char first = ((const char *)(uintptr_t)block->names)[i * HEADWAY_NAME_]; /* noneffective, poll or user */
-                if (first == 'u') continue;
-                growth[first == 'p'] += (uint64_t)((int64_t)word >> 1) + (word & 1 ? now : 0);
-            }
-            growth[0] -= HEADWAY_LOAD_(from->regions[0]);
-            growth[1] -= HEADWAY_LOAD_(from->regions[1]);
-        }
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    } while (HEADWAY_LOAD_(from->sequence) != sequence || HEADWAY_LOAD_(headway_published_.generation) != generation
-             || generation & 1);
-    if (!birth || kind > HEADWAY_UNDIVIDED_ || now >= HEADWAY_LOAD_(head->until) || head->magic != HEADWAY_PUBLICATION_MAGIC_)
-        return 0;
-    if (now < since) now = since; /* the kernel's clock is read in two ways, which differ by some ns */
-    span = now - since;
-    if (deferred > span) deferred = span;
-    user = span - deferred;
-    for (i = 0; i < 2; i++) {
-        if ((int64_t)growth[i] < 0) growth[i] = 0;
-        if (growth[i] > user) growth[i] = user;
-        user -= growth[i];
+/* What is read of a thread at one moment, in which nothing changed. */
+struct headway_reading_ {
+    uint64_t birth, since, now, deferred, told, times[HEADWAY_PUBLISHED_KINDS_], regions[2];
+    uint32_t kind, marked, used, state, deferred_state, open_state, pid;
+    char name[16];
+};
+
+/* Where the parts of an observer's map are. What is read of it is read once, so that a check of it holds. */
+struct headway_parts_ {
+    const struct headway_publication *head;
+    uint32_t entries, used, states_at, names_at, n_names;
+};
+
+/* Find the parts. Return 0 if the observer does not tell states, or if they do not lie in what is mapped. */
+static inline int headway_parts_read_(struct headway_parts_ *parts) {
+    const struct headway_publication *head = __atomic_load_n(&headway_published_.at, __ATOMIC_ACQUIRE);
+    const uint64_t each = 1 + HEADWAY_PUBLISHED_STATES_ / HEADWAY_UNIT_CELLS_ + HEADWAY_TAGS_ / HEADWAY_UNIT_TAGS_;
+    uint64_t units = headway_published_.size / sizeof *head;
+    parts->head = head;
+    if (!head) return 0;
+    parts->entries = HEADWAY_LOAD_(head->entries);
+    parts->used = HEADWAY_LOAD_(head->used);
+    parts->states_at = HEADWAY_LOAD_(head->states_at);
+    parts->names_at = HEADWAY_LOAD_(head->names_at);
+    parts->n_names = HEADWAY_LOAD_(head->n_names);
+    return parts->states_at && HEADWAY_LOAD_(head->state_units) == each && parts->states_at + each * parts->entries <= units
+           && parts->names_at + (uint64_t)parts->n_names / HEADWAY_UNIT_NAMES_ <= units;
+}
+
+/* Return the first entry with states of the thread whose entry this is; NULL: it is not one of this map. */
+static inline const struct headway_published_states *headway_states_at_(const struct headway_parts_ *parts,
+                                                                        const struct headway_published_thread *from) {
+    const uint64_t each = 1 + HEADWAY_PUBLISHED_STATES_ / HEADWAY_UNIT_CELLS_ + HEADWAY_TAGS_ / HEADWAY_UNIT_TAGS_;
+    uint64_t place = ((uintptr_t)from - (uintptr_t)parts->head) / sizeof *from;
+    if ((uintptr_t)from < (uintptr_t)parts->head || place >= parts->entries) return 0;
+    return (const struct headway_published_states *)(const void *)parts->head + parts->states_at + place * each;
+}
+
+static inline uint64_t headway_in_region_(uint64_t word, uint64_t now) {
+    return (uint64_t)((int64_t)word >> 1) + (word & 1 ? now : 0);
+}
+
+/* Read what this thread's block has more than what is published, in regions of no progress and of polling. */
+static inline int headway_growth_read_(const struct headway_published_thread *from, uint64_t now, uint64_t *growth) {
+    const struct headway_block *block = headway_block_();
+    uint32_t n, i;
+    if (!block) return 0;
+    n = HEADWAY_LOAD_(block->n_tags);
+    for (i = 0; i < n && i < HEADWAY_TAGS_; i++) {
+        char first = ((const char *)(uintptr_t)block->names)[i * HEADWAY_NAME_]; /* noneffective, poll or user */
+        if (first != 'u') growth[first == 'p'] += headway_in_region_(HEADWAY_LOAD_(block->tags[i].word), now);
     }
-    times[kind] += user;
-    kernel = times[HEADWAY_KERNEL_] + deferred + growth[0];
-    poll = times[HEADWAY_POLL_] + growth[1];
+    growth[0] -= HEADWAY_LOAD_(from->regions[0]);
+    growth[1] -= HEADWAY_LOAD_(from->regions[1]);
+    return 1;
+}
+
+/* Read the cells, and of the thread itself (`own`) what its tags have more. */
+static inline void headway_cells_read_(const struct headway_published_states *from, struct headway_reading_ *reading,
+                                       headway_states_t *into, int own) {
+    uint32_t used = reading->used < HEADWAY_PUBLISHED_STATES_ ? reading->used : HEADWAY_PUBLISHED_STATES_, i;
+    const struct headway_published_cells *cells = (const struct headway_published_cells *)(from + 1);
+    const struct headway_published_tags *tags = (const struct headway_published_tags *)(
+        cells + HEADWAY_PUBLISHED_STATES_ / HEADWAY_UNIT_CELLS_);
+    const struct headway_block *block = own && reading->marked ? headway_block_() : 0;
+    uint32_t n = block ? HEADWAY_LOAD_(block->n_tags) : 0, open = block ? HEADWAY_LOAD_(block->open) : 0;
+    for (i = 0; i < used; i++) {
+        const struct headway_published_cell *cell = &cells[i / HEADWAY_UNIT_CELLS_].cells[i % HEADWAY_UNIT_CELLS_];
+        uint64_t count = HEADWAY_LOAD_(cell->count);
+        into->states[i].time = (int64_t)HEADWAY_LOAD_(cell->time);
+        into->states[i].count = (int64_t)(count & ((UINT64_C(1) << HEADWAY_COUNT_BITS_) - 1));
+        into->states[i].state = (uint32_t)(count >> HEADWAY_COUNT_BITS_);
+        into->states[i].spare = 0;
+    }
+    into->n = used;
+    for (i = 0; i < n && i < HEADWAY_TAGS_; i++) { /* behind the cells, until headway_tags_add_ adds them */
+        const struct headway_published_tag *tag = &tags[i / HEADWAY_UNIT_TAGS_].tags[i % HEADWAY_UNIT_TAGS_];
+        headway_state_time_t *more = &into->states[into->n];
+        more->state = HEADWAY_LOAD_(tag->state);
+        more->time = (int64_t)(headway_in_region_(HEADWAY_LOAD_(block->tags[i].word), reading->now) - HEADWAY_LOAD_(tag->value));
+        more->count = 0;
+        more->spare = 1;
+        if (more->state) into->n++;
+        if (open == i + 1) reading->open_state = more->state;
+    }
+}
+
+/* Read what belongs to a thread's entry: its state, and its cells if `states` is not NULL. */
+static inline void headway_states_read_(const struct headway_published_states *from, struct headway_reading_ *reading,
+                                        headway_states_t *states, int own) {
+    uint32_t i;
+    reading->told = HEADWAY_LOAD_(from->told);
+    reading->state = HEADWAY_LOAD_(from->state);
+    if (!own) {
+        reading->pid = HEADWAY_LOAD_(from->pid);
+        for (i = 0; i < sizeof reading->name; i++) reading->name[i] = HEADWAY_LOAD_(from->name[i]);
+        reading->name[i - 1] = 0;
+    }
+    if (!states) return;
+    reading->used = HEADWAY_LOAD_(from->used);
+    reading->deferred_state = HEADWAY_LOAD_(from->deferred_state);
+    reading->open_state = 0;
+    headway_cells_read_(from, reading, states, own);
+}
+
+/* Read an entry. Return 0 if it is not this thread's any more, or if nobody measures; of another thread (not `own`), also
+   if it changes all the time. */
+static inline int headway_entry_read_(const struct headway_published_thread *from, struct headway_reading_ *reading,
+                                      headway_states_t *states, uint32_t tid, int own) {
+    const struct headway_published_states *more;
+    struct headway_parts_ parts;
+    uint32_t generation, sequence, i, tries = 0, space = own ? headway_own_.pid_namespace : headway_published_.pid_namespace;
+    do {
+        if (++tries > HEADWAY_TRIES_) return 0;
+        generation = HEADWAY_LOAD_(headway_published_.generation);
+        sequence = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (HEADWAY_LOAD_(from->tid) != tid || HEADWAY_LOAD_(from->pid_namespace) != space) return 0;
+        reading->birth = HEADWAY_LOAD_(from->birth);
+        reading->since = HEADWAY_LOAD_(from->since);
+        reading->kind = HEADWAY_LOAD_(from->kind);
+        reading->deferred = HEADWAY_LOAD_(from->deferred);
+        reading->marked = HEADWAY_LOAD_(from->marked);
+        reading->told = reading->regions[0] = reading->regions[1] = 0;
+        for (i = 0; i <= HEADWAY_UNDIVIDED_; i++) reading->times[i] = HEADWAY_LOAD_(from->times[i]);
+        reading->now = headway_now_();
+        if (__builtin_expect(reading->marked && own, 0) && !headway_growth_read_(from, reading->now, reading->regions))
+            return 0;
+        more = headway_parts_read_(&parts) ? headway_states_at_(&parts, from) : 0;
+        if (more) headway_states_read_(more, reading, states, own);
+        else if (states || !own || !parts.head) return 0;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (HEADWAY_LOAD_(from->sequence) != sequence || HEADWAY_LOAD_(headway_published_.generation) != generation
+             || generation & 1 || (!own && sequence & 1));
+    return reading->birth && reading->kind <= (own ? HEADWAY_UNDIVIDED_ : HEADWAY_ABSENT_ + HEADWAY_UNDIVIDED_)
+           && (reading->kind & (HEADWAY_ABSENT_ - 1)) <= HEADWAY_UNDIVIDED_
+           && reading->now < HEADWAY_LOAD_(parts.head->until) && parts.head->magic == HEADWAY_PUBLICATION_MAGIC_;
+}
+
+/* Make figures of what was read. What goes on is of one kind since `since`, but for deferred interrupts and regions. */
+static inline void headway_progress_of_(struct headway_reading_ *reading, headway_progress_t *into) {
+    const struct headway_publication *head = headway_published_.at;
+    uint64_t user, all, kernel, poll, undivided, rpi, *times = reading->times;
+    int i;
+    if (reading->now < reading->since) reading->now = reading->since; /* the clock is read in two ways, some ns apart */
+    user = reading->now - reading->since;
+    if (reading->deferred > user) reading->deferred = user;
+    user -= reading->deferred;
+    for (i = 0; i < 2; i++) {
+        if ((int64_t)reading->regions[i] < 0) reading->regions[i] = 0;
+        if (reading->regions[i] > user) reading->regions[i] = user;
+        user -= reading->regions[i];
+    }
+    times[reading->kind & (HEADWAY_ABSENT_ - 1)] += user;
+    kernel = times[HEADWAY_KERNEL_] + reading->deferred + reading->regions[0];
+    poll = times[HEADWAY_POLL_] + reading->regions[1];
     undivided = times[HEADWAY_UNDIVIDED_];
-    all = now - birth;
-    into->since = birth;
-    into->at = now;
-    into->rpi = times[HEADWAY_EFFECTIVE_] + kernel + poll + undivided;
+    all = reading->now - reading->birth;
+    rpi = times[HEADWAY_EFFECTIVE_] + kernel + poll + undivided;
+    if (reading->told > rpi && reading->told <= all) { /* it was stolen, and is paid back by what comes */
+        times[HEADWAY_EFFECTIVE_] += reading->told - rpi;
+        rpi = reading->told;
+    }
+    into->since = reading->birth;
+    into->at = reading->now;
+    into->rpi = rpi;
     into->epi = undivided ? HEADWAY_UNKNOWN : times[HEADWAY_EFFECTIVE_];
     into->kpi = undivided || !HEADWAY_LOAD_(head->kernel_known) ? HEADWAY_UNKNOWN : kernel;
     into->iopi = undivided ? HEADWAY_UNKNOWN : poll;
     into->ready = times[HEADWAY_READY_];
     into->wait = times[HEADWAY_WAIT_];
     into->other = all - into->rpi - into->ready - into->wait;
+}
+
+/* Return where a state stands among the first `n`, or append it. NULL: there is no room. */
+static inline headway_state_time_t *headway_state_of_(headway_states_t *of, uint32_t state, uint32_t n) {
+    uint32_t i;
+    for (i = 0; i < n; i++)
+        if (of->states[i].state == state) return &of->states[i];
+    if (of->n >= HEADWAY_STATES) return 0;
+    of->states[of->n].time = of->states[of->n].count = 0;
+    of->states[of->n].state = state;
+    of->states[of->n].spare = 0;
+    return &of->states[of->n++];
+}
+
+/* Add what goes on to the states that were read, and what the observer took. */
+static inline void headway_states_of_(const struct headway_reading_ *reading, headway_states_t *into) {
+    uint64_t user = reading->now - reading->since - reading->deferred, sum = 0;
+    uint32_t cells = into->n, tags, i;
+    headway_state_time_t pending[HEADWAY_TAGS_], *to;
+    while (cells && into->states[cells - 1].spare) cells--;
+    tags = into->n - cells < HEADWAY_TAGS_ ? into->n - cells : HEADWAY_TAGS_;
+    if (tags) memcpy(pending, into->states + cells, tags * sizeof *pending);
+    into->n = cells;
+    into->state = reading->open_state ? reading->open_state : reading->state;
+    for (i = 0; i < tags; i++) {
+        uint64_t time = pending[i].time < 0 ? 0 : (uint64_t)pending[i].time;
+        if (time > user) time = user;
+        if (!time || !(to = headway_state_of_(into, pending[i].state, into->n))) continue;
+        user -= time;
+        to->time += (int64_t)time;
+    }
+    if (reading->deferred && (to = headway_state_of_(into, reading->deferred_state, into->n)))
+        to->time += (int64_t)reading->deferred;
+    if (user && (to = headway_state_of_(into, reading->state, into->n))) to->time += (int64_t)user;
+    for (i = 0; i < into->n; i++) sum += (uint64_t)into->states[i].time;
+    to = headway_state_of_(into, HEADWAY_LOAD_(headway_published_.at->overhead), into->n);
+    if (to) to->time += (int64_t)(reading->now - reading->birth - sum);
+}
+
+/* Tell this thread's figures, and its states if they are asked for. Return 0 if the entry is not the thread's any more. */
+static inline int headway_progress_read_(const struct headway_published_thread *from, headway_progress_t *into,
+                                         headway_states_t *states) {
+    struct headway_reading_ reading;
+    if (!headway_entry_read_(from, &reading, states, headway_own_.tid, 1)) return 0;
+    headway_progress_of_(&reading, into);
+    if (states) headway_states_of_(&reading, states);
+    return 1;
+}
+
+/* Tell the figures of another thread, whose place this is. */
+static inline int headway_thread_read_(uint32_t place, uint32_t tid, headway_thread_t *into, headway_states_t *states) {
+    const struct headway_published_thread *first;
+    struct headway_reading_ reading;
+    struct headway_parts_ parts;
+    if (!headway_parts_read_(&parts) || !place || place >= parts.entries) return 0;
+    first = (const struct headway_published_thread *)(const void *)parts.head;
+    if (!headway_entry_read_(first + place, &reading, states, tid, 0)) return 0;
+    into->place = place;
+    into->spare = 0;
+    into->tid = tid;
+    into->pid = reading.pid;
+    into->state = reading.state;
+    into->running = !(reading.kind & HEADWAY_ABSENT_);
+    memcpy(into->name, reading.name, sizeof into->name);
+    headway_progress_of_(&reading, &into->progress);
+    if (states) {
+        states->progress = into->progress;
+        headway_states_of_(&reading, states);
+    }
     return 1;
 }
 
@@ -1128,11 +1436,12 @@ HEADWAY_SLOW_ int headway_published_ask_(const char *path, int believed) {
             if (with >= 0) headway_syscall_(SYS_close, with); /* there is room for more than the one that is expected */
             memcpy(&with, CMSG_DATA(head) + n * sizeof with, sizeof with);
         }
-        size = ((uint64_t)answer.entries * answer.entry_size + page) & ~page;
+        if (answer.units < answer.entries) answer.units = answer.entries;
+        size = ((uint64_t)answer.units * answer.entry_size + page) & ~page;
         if (with >= 0 && got == (long)sizeof answer && answer.magic == HEADWAY_ANSWER_MAGIC_
             && answer.version == HEADWAY_PUBLICATION_VERSION_
             && answer.entry_size == sizeof(struct headway_published_thread) && answer.entries > 1
-            && answer.entries < 1u << 24 && headway_published_map_(with, size)) {
+            && answer.units < 1u << 24 && headway_published_map_(with, size)) {
             const struct headway_publication *at = headway_published_.at;
             mapped = at->magic == HEADWAY_PUBLICATION_MAGIC_ && at->version == answer.version
                      && at->entries == answer.entries;
@@ -1183,7 +1492,7 @@ HEADWAY_SLOW_ int headway_progress_find_(void) {
     struct headway_published_ *mine = &headway_published_;
     struct headway_own_ *own = &headway_own_;
     const struct headway_published_thread *entry;
-    uint32_t i;
+    uint32_t i, used;
     int saved = errno;
     if (now < own->again) return 0;
     headway_signals_(0, all, mask);
@@ -1191,12 +1500,17 @@ HEADWAY_SLOW_ int headway_progress_find_(void) {
     own->again = now + HEADWAY_ASK_AGAIN_ / 1000; /* if another thread is asking now */
     if (!__atomic_exchange_n(&mine->lock, 1, __ATOMIC_ACQUIRE)) {
         own->again = now + HEADWAY_ASK_AGAIN_;
-        if (headway_published_get_(now)) {
+        if (headway_published_get_(now)) { /* its entry may come with its next event, or there is none */
+            own->patience = own->patience ? 2 * own->patience : HEADWAY_ASK_AGAIN_ / 1000;
+            if (own->patience > HEADWAY_ASK_AGAIN_) own->patience = HEADWAY_ASK_AGAIN_;
+            own->again = now + own->patience;
             own->tid = (uint32_t)headway_syscall_(SYS_gettid);
             own->pid_namespace = mine->pid_namespace;
             entry = (const struct headway_published_thread *)mine->at;
-            for (i = 1; i < mine->at->entries && !own->at; i++)
+            used = mine->at->used && mine->at->used < mine->at->entries ? mine->at->used : mine->at->entries;
+            for (i = 1; i < used && !own->at; i++)
                 if (entry[i].tid == own->tid && entry[i].pid_namespace == own->pid_namespace) own->at = &entry[i];
+            if (own->at) own->patience = 0;
         }
         __atomic_store_n(&mine->lock, 0, __ATOMIC_RELEASE);
     }
@@ -1301,10 +1615,107 @@ HEADWAY_API_ headway_task_name_t headway_current_task_name(void) {
 
 HEADWAY_API_ int headway_progress(headway_progress_t *into) {
     const struct headway_published_thread *mine = headway_own_.at;
-    if (__builtin_expect(mine && headway_progress_read_(mine, into), 1)) return 1;
-    if (headway_progress_find_() && headway_progress_read_(headway_own_.at, into)) return 1;
+    if (__builtin_expect(mine && headway_progress_read_(mine, into, 0), 1)) return 1;
+    if (headway_progress_find_() && headway_progress_read_(headway_own_.at, into, 0)) return 1;
     memset(into, 0, sizeof *into);
     return 0;
+}
+
+HEADWAY_API_ int headway_states(headway_states_t *into) {
+    const struct headway_published_thread *mine = headway_own_.at;
+    if (__builtin_expect(mine && headway_progress_read_(mine, &into->progress, into), 1)) return 1;
+    if (headway_progress_find_() && headway_progress_read_(headway_own_.at, &into->progress, into)) return 1;
+    memset(&into->progress, 0, sizeof into->progress);
+    into->n = into->state = 0;
+    return 0;
+}
+
+HEADWAY_API_ int headway_states_between(const headway_states_t *before, const headway_states_t *after,
+                                        headway_states_t *into) {
+    headway_progress_t from = before->progress, to = after->progress;
+    headway_states_t made;
+    uint32_t i, at;
+    if (!from.since || from.since != to.since || from.at > to.at) return 0;
+    made.state = after->state;
+    made.n = 0;
+    for (i = 0; i < after->n && i < HEADWAY_STATES; i++) made.states[made.n++] = after->states[i];
+    for (i = 0; i < before->n && i < HEADWAY_STATES; i++) {
+        headway_state_time_t *state;
+        at = i < made.n && made.states[i].state == before->states[i].state;
+        state = at ? &made.states[i] : headway_state_of_(&made, before->states[i].state, made.n);
+        if (!state) continue;
+        state->time -= before->states[i].time;
+        state->count -= before->states[i].count;
+    }
+#define HEADWAY_LESS_(field) \
+    made.progress.field = to.field == HEADWAY_UNKNOWN || from.field == HEADWAY_UNKNOWN ? HEADWAY_UNKNOWN : to.field - from.field
+    made.progress.since = from.at;
+    made.progress.at = to.at;
+    HEADWAY_LESS_(rpi);
+    HEADWAY_LESS_(epi);
+    HEADWAY_LESS_(kpi);
+    HEADWAY_LESS_(iopi);
+    HEADWAY_LESS_(ready);
+    HEADWAY_LESS_(wait);
+    HEADWAY_LESS_(other);
+#undef HEADWAY_LESS_
+    memcpy(into, &made, offsetof(headway_states_t, states) + made.n * sizeof *made.states);
+    return 1;
+}
+
+HEADWAY_API_ int headway_state_name(uint32_t state, char into[32]) {
+    const struct headway_published_names *names;
+    struct headway_parts_ parts;
+    uint32_t i;
+    into[0] = 0;
+    if (!headway_parts_read_(&parts) || state >= parts.n_names) return 0;
+    names = (const struct headway_published_names *)(const void *)parts.head + parts.names_at + state / HEADWAY_UNIT_NAMES_;
+    for (i = 0; i < HEADWAY_STATE_LENGTH_ - 1; i++)
+        into[i] = HEADWAY_LOAD_(names->names[state % HEADWAY_UNIT_NAMES_][i]);
+    into[i] = 0;
+    return into[0] != 0;
+}
+
+/* Find the entries of threads. Return how many may be in use, with that of none; 0: nobody measures who tells them. */
+HEADWAY_SLOW_ uint32_t headway_places_(const struct headway_published_thread **first);
+HEADWAY_SLOW_ uint32_t headway_places_(const struct headway_published_thread **first) {
+    const struct headway_publication *head = headway_published_.at;
+    struct headway_parts_ parts;
+    if (!head || head->magic != HEADWAY_PUBLICATION_MAGIC_ || headway_now_() >= head->until) headway_progress_find_();
+    if (!headway_parts_read_(&parts) || parts.head->magic != HEADWAY_PUBLICATION_MAGIC_) return 0;
+    *first = (const struct headway_published_thread *)(const void *)parts.head;
+    return parts.used < parts.entries ? parts.used : parts.entries;
+}
+
+HEADWAY_API_ uint32_t headway_threads(uint32_t pid, headway_thread_t *into, uint32_t room) {
+    const struct headway_published_thread *first;
+    uint32_t places = headway_places_(&first), place, n = 0;
+    for (place = 1; place < places; place++) {
+        headway_thread_t found;
+        uint32_t tid = HEADWAY_LOAD_(first[place].tid);
+        if (!tid || !headway_thread_read_(place, tid, &found, 0) || (pid && found.pid != pid)) continue;
+        if (n < room) into[n] = found;
+        n++;
+    }
+    return n;
+}
+
+HEADWAY_API_ int headway_thread(uint32_t tid, headway_thread_t *into) {
+    const struct headway_published_thread *first;
+    uint32_t places = headway_places_(&first), place;
+    for (place = 1; place < places; place++)
+        if (HEADWAY_LOAD_(first[place].tid) == tid && headway_thread_read_(place, tid, into, 0)) return 1;
+    return 0;
+}
+
+HEADWAY_API_ int headway_thread_again(headway_thread_t *thread) { return headway_thread_states(thread, 0); }
+
+HEADWAY_API_ int headway_thread_states(headway_thread_t *thread, headway_states_t *into) {
+    headway_thread_t found;
+    if (!headway_thread_read_(thread->place, thread->tid, &found, into)) return 0;
+    if (thread->progress.since && found.progress.since != thread->progress.since) return 0; /* the id is another thread's */
+    *thread = found;
+    return 1;
 }
 
 /* The task that goes on when another one ends. */

@@ -105,7 +105,10 @@ class MeasureOptions:
     4 or 8. 0: keep none.
     """
     publish: bool = False
-    """Let the measured threads read what they have done so far (``headway_progress`` in headway.h)."""
+    """Let the measured threads read what they have done so far (``headway_progress`` in headway.h), and what others of
+    their user have done."""
+    publish_all: bool = False
+    """And what all measured threads have done, whoever's they are. With ``publish``."""
 
     @property
     def most(self) -> Level:

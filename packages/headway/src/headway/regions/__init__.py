@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ._regions import (
     Steps,
+    Thread,
     clear_noneffective,
     clear_state,
     clear_task,
@@ -24,15 +25,20 @@ from ._regions import (
     set_state,
     set_task,
     state,
+    states,
     task,
     task_number,
+    threads,
 )
-from .own_progress import Progress
+from .own_progress import Progress, States, StateTime
 from .thread_names import name_threads
 
 __all__ = [
     "Progress",
+    "StateTime",
+    "States",
     "Steps",
+    "Thread",
     "clear_noneffective",
     "clear_state",
     "clear_task",
@@ -47,6 +53,8 @@ __all__ = [
     "set_state",
     "set_task",
     "state",
+    "states",
     "task",
     "task_number",
+    "threads",
 ]

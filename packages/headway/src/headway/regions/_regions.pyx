@@ -4,10 +4,12 @@
 import inspect
 from functools import wraps
 
-from .own_progress import Progress
+from .own_progress import Progress, States, StateTime
 
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from posix.unistd cimport getpid
 
 cdef extern from "headway.h":
     uint32_t headway_tag(const char *name) nogil
@@ -25,14 +27,35 @@ cdef extern from "headway.h":
     uint64_t HEADWAY_UNKNOWN
     int headway_progress(headway_progress_t *into) nogil
 
+    ctypedef struct headway_state_time_t:
+        int64_t time, count
+        uint32_t state
+    ctypedef struct headway_states_t:
+        headway_progress_t progress
+        uint32_t n, state
+        headway_state_time_t *states
+    ctypedef struct headway_thread_t:
+        uint32_t tid, pid, state, running
+        char *name
+        headway_progress_t progress
+    int headway_states(headway_states_t *into) nogil
+    int headway_state_name(uint32_t state, char *into) nogil
+    uint32_t headway_threads(uint32_t pid, headway_thread_t *into, uint32_t room) nogil
+    int headway_thread_states(headway_thread_t *thread, headway_states_t *into) nogil
+    int headway_thread_again(headway_thread_t *thread) nogil
+
 cdef extern from *:
     """
     /* Without looking for an observer, for which Python's lock must be free: the observer may be in this process. */
     static inline int progress_if_known(headway_progress_t *into) {
-        return headway_own_.at && headway_progress_read_(headway_own_.at, into);
+        return headway_own_.at && headway_progress_read_(headway_own_.at, into, 0);
+    }
+    static inline int states_if_known(headway_states_t *into) {
+        return headway_own_.at && headway_progress_read_(headway_own_.at, &into->progress, into);
     }
     """
     int progress_if_known(headway_progress_t *into) nogil
+    int states_if_known(headway_states_t *into) nogil
 
 cdef extern from "<sys/prctl.h>" nogil:
     int PR_SET_NAME
@@ -288,10 +311,133 @@ def progress():
             known = headway_progress(&found)
     if not known:
         return None
+    return _progress(&found)
+
+
+cdef object _progress(const headway_progress_t *found):
     return _new(Progress, (
         found.rpi, _figure(found.epi), _figure(found.kpi), _figure(found.iopi), found.ready, found.wait, found.other,
         found.since, found.at,
     ))
+
+
+cdef str _state_name(uint32_t state):
+    cdef char name[32]
+    if not headway_state_name(state, name):
+        return "unknown"
+    return (<bytes>name).decode("ascii", "replace")
+
+
+cdef object _by_state(const headway_states_t *found):
+    cdef dict times = {}
+    cdef uint32_t i
+    cdef str name
+    for i in range(found.n):
+        name = _state_name(found.states[i].state)
+        before = times.get(name)
+        time, count = found.states[i].time, found.states[i].count
+        times[name] = _new(StateTime, (time, count) if before is None else (before[0] + time, before[1] + count))
+    return _new(States, (_progress(&found.progress), _state_name(found.state), times))
+
+
+def states():
+    """Return what this thread has made of its time, state by state: a `States`, or None where `progress` is None.
+
+    The difference of two, ``after - before``, is what the thread did between the two moments. None, too: the observer is
+    of a version that does not tell states.
+    """
+    cdef headway_states_t found
+    cdef int known = states_if_known(&found)
+    if not known:
+        with nogil:
+            known = headway_states(&found)
+    return _by_state(&found) if known else None
+
+
+cdef class Thread:
+    """A thread that is measured by the same observer (`threads`), as it was when it was last read.
+
+    A thread of another user is none of them, unless whoever measures has given that right. `read` reads it again.
+    """
+
+    cdef headway_thread_t _found
+
+    @property
+    def tid(self):
+        """Its id in the pid namespace of this process."""
+        return self._found.tid
+
+    @property
+    def pid(self):
+        """Its process."""
+        return self._found.pid
+
+    @property
+    def name(self):
+        """Its name: 15 bytes at most."""
+        return (<bytes>self._found.name).decode("utf-8", "backslashreplace")
+
+    @property
+    def state(self):
+        """The name of the state that it was in."""
+        return _state_name(self._found.state)
+
+    @property
+    def running(self):
+        """Whether it had a processor."""
+        return bool(self._found.running)
+
+    @property
+    def progress(self):
+        """What it had made of its time: a `Progress`."""
+        return _progress(&self._found.progress)
+
+    def read(self):
+        """Read it again. Returns its `Progress`; None: it has ended, and the figures stay as they are."""
+        return _progress(&self._found.progress) if headway_thread_again(&self._found) else None
+
+    def states(self):
+        """Read it again, state by state. Returns a `States`; None: it has ended."""
+        cdef headway_states_t found
+        return _by_state(&found) if headway_thread_states(&self._found, &found) else None
+
+    def __repr__(self):
+        return f"<headway.Thread {self.tid} of {self.pid}, {self.name!r}, {self.state}>"
+
+
+def threads(*, pid=None, tid=None, name=None):
+    """Return the threads that this process may read, as `Thread` objects; none where nobody measures who tells them.
+
+    ``pid``: of this process; by default this one, 0: of all. ``tid``: with this id, of any process. ``name``: of this
+    name, with a final ``*``: whose names begin so.
+    """
+    cdef uint32_t of = 0 if tid is not None else getpid() if pid is None else pid
+    cdef uint32_t n, i, room = 64
+    cdef headway_thread_t *found = NULL
+    cdef Thread thread
+    cdef list all = []
+    try:
+        while True:
+            found = <headway_thread_t *>PyMem_Realloc(found, room * sizeof(headway_thread_t))
+            if found == NULL:
+                raise MemoryError
+            with nogil:
+                n = headway_threads(of, found, room)
+            if n <= room:
+                break
+            room = n + n // 8
+        for i in range(n):
+            thread = Thread.__new__(Thread)
+            thread._found = found[i]
+            if (tid is None or thread.tid == tid) and (name is None or _is_named(thread.name, name)):
+                all.append(thread)
+        return all
+    finally:
+        PyMem_Free(found)
+
+
+cdef bint _is_named(str given, str wanted):
+    return given.startswith(wanted[:-1]) if wanted.endswith("*") else given == wanted
 
 
 Steps = steps_make_type()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "StateTime", "States"]
 
 
 class Progress(NamedTuple):
@@ -31,3 +32,45 @@ class Progress(NamedTuple):
     """When the measurement of the thread began, ns of CLOCK_MONOTONIC (`time.monotonic_ns`)."""
     at: int
     """The moment of these figures."""
+
+
+class StateTime(NamedTuple):
+    """What a thread had of one state."""
+
+    time: int
+    """ns. Negative in a difference: the observer has learnt meanwhile that earlier time was of another state."""
+    count: int  # type: ignore[assignment]
+    """Occurrences that have ended. Those of regions are counted at the thread's next event."""
+
+
+class States(NamedTuple):
+    """What a thread has made of its time, state by state: the times add up to ``progress.at - progress.since``.
+
+    ``after - before`` is what it did between two moments.
+    """
+
+    progress: Progress
+    """The same by kind. Of a difference: since the first moment."""
+    state: str
+    """What the thread is in."""
+    times: Mapping[str, StateTime]
+    """By the names of states. What the observer took is ``overhead``. A difference has those that changed."""
+
+    def __sub__(self, before: States) -> States:
+        """Return what it did since ``before``. Raises ValueError if that is of another thread or measurement."""
+        was, is_now = before.progress, self.progress
+        if was.since != is_now.since or was.at > is_now.at:
+            raise ValueError("these are not two moments of one thread in one measurement, the later one first")
+        nothing = StateTime(0, 0)
+        times = {}
+        for state in {**self.times, **before.times}:
+            now, then = self.times.get(state, nothing), before.times.get(state, nothing)
+            if now != then:
+                times[state] = StateTime(now.time - then.time, now.count - then.count)
+        return States(_less(is_now, was), self.state, times)
+
+
+def _less(after: Progress, before: Progress) -> Progress:
+    """Return what came between two moments; since the first one."""
+    grown = [None if a is None or b is None else a - b for a, b in zip(after[:7], before[:7], strict=True)]
+    return Progress(*grown, before.at, after.at)  # type: ignore[arg-type]

@@ -253,10 +253,10 @@ INLINE void depart(void *ctx, struct processor *p, struct thread_record *record,
 		note_futex(prev, record);
 	if (OPTION(stacks) && !s->dead)
 		store_switch_stacks(ctx, record);
+	if (OPTION(publish))
+		publish_departure(number, record->state, s->now);
 	ORDER();
 	record->cpu = 0; /* from here on, whoever wakes or dispatches the thread writes its record */
-	if (settings.publish)
-		publish_absence(number);
 	if (s->dead) {
 		count_interrupted(number, record->resume);
 		end_thread(p, record, number, prev, s->now);
@@ -279,8 +279,11 @@ INLINE void depart_from_unselected(struct processor *p, const struct context_swi
 	record->depth = 0;
 	if (s->dead)
 		end_thread(p, record, number, prev, s->now);
-	else
+	else {
 		begin_absence(p, record, doing_by_registers(prev, record), s);
+		if (OPTION(publish))
+			publish_thread(number, record->state, s->now, PUBLISHED_ABSENT);
+	}
 }
 
 /* The processor has no measured thread until it is known that one comes. */
@@ -310,6 +313,8 @@ INLINE void arrive(struct processor *p, struct thread_record *record, u32 number
 	charge_until_dispatch(s->cpu, s->arriving, record, number, s->now);
 	if (settings.some_cpus && !p->selected) {
 		record->state = ELSEWHERE;
+		if (OPTION(publish))
+			publish_thread(number, ELSEWHERE, s->now, PUBLISHED_ABSENT);
 		p->thread_record = THREAD_UNSEEN;
 		return;
 	}
@@ -451,6 +456,8 @@ INLINE int end_wait(struct task_struct *task, bool new)
 	if (OPTION(why) || OPTION(record))
 		record->waker_kind = OBJECT_NONE;
 	record->state = READY;
+	if (OPTION(publish))
+		publish_thread(number, READY, now, PUBLISHED_ABSENT);
 	if (settings.divide_ready)
 		begin_ready_in_queue(cpu, p, task, record, now);
 	p->cost_pending += control.before[AT_WAKE];
@@ -583,8 +590,10 @@ int handle_sched_process_exec(u64 *ctx)
 	if (record && in_namespace(task, &tid, &pid)) { /* the thread that calls execve becomes the leader, with its id */
 		record->tid = tid;
 		record->pid = pid;
-		if (OPTION(publish))
-			identify_published_thread(task, number);
+		if (OPTION(publish)) {
+			record->publications = control.publications - 1; /* its user may be another one now */
+			identify_published_thread(task, number, record->publication);
+		}
 		bpf_probe_read_kernel(record->name, sizeof(record->name), &task->comm);
 		record->user = USER; /* its memory is a new one */
 		if (OPTION(unwind))
@@ -613,6 +622,8 @@ int handle_task_rename(u64 *ctx)
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	if (record) {
 		bpf_probe_read_kernel(record->name, sizeof(record->name), comm);
+		if (OPTION(publish))
+			publish_name(number, record->publication);
 		note_submitter(task, record);
 	} else if (settings.name_length) {
 		char fresh[16] = {};
@@ -635,7 +646,19 @@ int handle_cgroup_attach_task(u64 *ctx)
 	return 0;
 }
 
-/* ---- the end of what threads read of themselves ---- */
+/* ---- what threads read of each other ---- */
+
+/* The reader runs this when there is a map for one user more. */
+SEC("iter/task")
+int publish_absent(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 number = task && task->pid ? thread_record_of(task) : 0;
+	struct thread_record *record = number ? thread_record_at(number) : NULL;
+	if (OPTION(publish) && record)
+		publish_absent_thread(task, record, number);
+	return 0;
+}
 
 /* The reader runs this when it measures no more. */
 SEC("iter/task")

@@ -62,7 +62,7 @@ NOINLINE int end_deferred_interrupt(struct processor *p, u32 state)
 	p->deferred_depth--;
 	p->deferred_state = p->deferred_nested[MASKED(p->deferred_depth, N_NESTED)];
 	if (OPTION(publish))
-		publish_deferred(p);
+		publish_deferred(p, state);
 	ORDER();
 	p->busy = 1;
 	return 0;

@@ -70,6 +70,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "bpf_object__find_map_by_name": (c_void_p, [c_void_p, c_char_p]),
     "bpf_object__next_program": (c_void_p, [c_void_p, c_void_p]),
     "bpf_map__fd": (c_int, [c_void_p]),
+    "bpf_map__set_inner_map_fd": (c_int, [c_void_p, c_int]),
     "bpf_map__value_size": (c_uint32, [c_void_p]),
     "bpf_map__max_entries": (c_uint32, [c_void_p]),
     "bpf_map__set_max_entries": (c_int, [c_void_p, c_uint32]),
@@ -236,10 +237,6 @@ class Map:
         k = c_uint32(place)
         self._library.check(f"writing {self.name}", "bpf_map_update_elem", self.fd, byref(k), value, 0)
 
-    def freeze(self) -> None:
-        """Have only programs write it from now on. It must not be mapped for writing."""
-        self._library.check(f"freezing {self.name}", "bpf_map_freeze", self.fd)
-
     def push(self, value: int) -> None:
         """Put a value on a stack of u32."""
         v = c_uint32(value)
@@ -257,13 +254,31 @@ class Map:
 
     def add_array(self, place: int, value_size: int, entries: int) -> mmap.mmap:
         """Make an array, put it into this array of maps, and return its memory. Raises BpfError, OSError."""
-        options = _MapOptions(sz=ctypes.sizeof(_MapOptions), map_flags=_MMAPABLE)
-        arguments = _ARRAY, self.name.encode()[:15], 4, value_size, entries, byref(options)
-        fd = self._library.check(f"making a part of {self.name}", "bpf_map_create", *arguments)
+        fd = self.new_array(value_size, entries)
         try:
             memory = mmap.mmap(fd, value_size * entries, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
             self.put(place, fd)
             return memory
+        finally:
+            os.close(fd)
+
+    def new_array(self, value_size: int, entries: int) -> int:
+        """Make an array that may be put into this array of maps, and return its descriptor. Raises BpfError."""
+        options = _MapOptions(sz=ctypes.sizeof(_MapOptions), map_flags=_MMAPABLE)
+        arguments = _ARRAY, self.name.encode()[:15], 4, value_size, entries, byref(options)
+        return self._library.check(f"making a part of {self.name}", "bpf_map_create", *arguments)
+
+    def freeze_array(self, fd: int) -> None:
+        """Have only programs write an array of this array of maps from now on. It must not be mapped for writing."""
+        self._library.check(f"freezing a part of {self.name}", "bpf_map_freeze", fd)
+
+    @contextmanager
+    def taking_arrays(self, value_size: int, entries: int) -> Iterator[None]:
+        """Have this array of maps take arrays of this size. The object is to be loaded meanwhile."""
+        fd = self.new_array(value_size, entries)
+        try:
+            self._library.check(f"setting the size of {self.name}", "bpf_map__set_inner_map_fd", self._handle, fd)
+            yield
         finally:
             os.close(fd)
 

@@ -15,7 +15,7 @@ import platform
 import resource
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,8 +31,9 @@ from headway.linux.procfs import processors
 from ..polling import checks
 from ..polling.checks import StatusChecks
 from ..shared import states
-from ..shared.layout import STATES, UNDIVIDED
+from ..shared.layout import PUBLISHED, STATES, UNDIVIDED
 from ..shared.settings import pack_settings
+from ..threads.user_maps import taking_maps
 from . import relocated
 from .libbpf import BpfError, BpfProgram, Library, Object
 from .refusals import explain, too_many_files
@@ -171,6 +172,8 @@ class Shape:
     """Histograms of durations are kept, with so many buckets for each power of two."""
     publish: bool = False
     """Threads can read what they have done so far."""
+    publish_all: bool = False
+    """And what all others have done."""
 
     @staticmethod
     def of(selection: Selection, options: MeasureOptions, *, intervals: bool, record: bool, namespace: bool) -> Shape:
@@ -196,6 +199,7 @@ class Shape:
             when=bool(options.when),
             durations=options.durations,
             publish=options.publish,
+            publish_all=options.publish_all,
         )
 
 
@@ -266,6 +270,7 @@ SHAPES: Mapping[str, Shape] = {
     "stat --publish": Shape(publish=True),
     "serve -a --publish": Shape(everything=True, intervals=True, budget=True, publish=True),
     "record --publish": Shape(record=True, publish=True),
+    "serve -a --publish-all": Shape(everything=True, intervals=True, budget=True, publish=True, publish_all=True),
 }
 """Every shape that a command needs, by the command (options add up, so not every sum of them is listed). Marked regions
 need no programs of their own."""
@@ -322,7 +327,7 @@ def load(
     shape: Shape,
     features: Features,
     sizes: Mapping[str, int],
-    details: Mapping[str, object],
+    details: Mapping[str, Any],
     status_checks: StatusChecks,
     meanwhile: Callable[[], None] | None = None,
     types: bytes | None = None,
@@ -348,7 +353,10 @@ def load(
                 programs.map(name).max_entries = entries
             leave_out_needless(programs, shape, features)
             programs.map(".rodata.settings").set_initial(pack_settings(**values))
-            programs.load(meanwhile)
+            with ExitStack() as stack:
+                if shape.publish:
+                    stack.enter_context(taking_maps(programs, details["published"]))
+                programs.load(meanwhile)
             return programs
         except BpfError as error:
             programs.close()
@@ -372,10 +380,11 @@ def _image(values: Mapping[str, object]) -> bytes:
 def trial(library: Library, shape: Shape, features: Features) -> None:
     """Load the programs in a shape and unload them. Raises UnavailableError where the kernel refuses them."""
     sizes = {"exits": 1 << 16, "spans": 1 << 10, "absences": 1 << 10} | dict.fromkeys(
-        ("thread_records", "free_thread_records", "published_threads"), 64
+        ("thread_records", "free_thread_records"), 64
     )
     details: dict[str, object] = {
         "max_thread_records": 64,
+        "published": 64,
         "n_processes": 64,
         "ring_words": 1 << 8,
         "absence_words": 1 << 8,
@@ -413,7 +422,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "timer_line": processors.timer_line(),
         "undivided": UNDIVIDED[_undivided(shape)],
         "durations": shape.durations.bit_length(),
-        "publish": shape.publish,
+        "publish": PUBLISHED["PUBLISH_TO_ALL" if shape.publish_all else "PUBLISH_TO_USER"] if shape.publish else 0,
         "divide_ready": features.fetch and not shape.stacks,
         "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
@@ -433,6 +442,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_sample": not shape.stacks,
         "handle_code_sample": not shape.spin,
         "end_publication": not shape.publish,
+        "publish_absent": not shape.publish,
         "handle_state_sample": shape.level is not Level.SWITCHES and not shape.budget and not shape.when,
         "handle_page_fault_begin": "page_fault_user" in features.tracepoints,
         **({} if features.faults else dict.fromkeys(_FAULTS, True)),

@@ -55,6 +55,12 @@ cdef class Controls(MappedMemory):
             if p.thread_record == 0:
                 p.thread_record = THREAD_UNSEEN
 
+    def announce_publication(self, uint32_t user):
+        """There is one map more in which threads are told what they have done: this user's. They find out at their next event."""
+        self.shared.publication_users[self.shared.publications] = user
+        headway_fence()
+        self.shared.publications += 1
+
     def start_undivided(self):
         """Have time not divided from the beginning on. To be called before `begin`."""
         self.shared.level = 1

@@ -173,9 +173,9 @@ INLINE u32 marked_state(u64 block, struct task_struct *task)
 
 GLOBAL u64 publish_region(u32 number, u32 tag)
 {
-	struct published_thread *to = published_thread_at(number);
+	struct thread_record *record = thread_record_at(number);
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
-	if (!to || !m)
+	if (!record || !m)
 		return 0;
 	u64 i = MASKED(tag, N_BLOCK_TAGS);
 	struct mark *mark = &m->tags[i];
@@ -184,11 +184,14 @@ GLOBAL u64 publish_region(u32 number, u32 tag)
 		mark->state = named & (PROGRESS_TAG - 1);
 		mark->progress = named & PROGRESS_TAG ? 1 : 0;
 	}
-	if (mark->progress) /* its time is progress, as that of the code around it */
+	u32 state = mark->state, progress = mark->progress, on = mark->on;
+	publish_tag(number, i, state, mark->value, on);
+	struct published_thread *to = published_thread_of(record->publication, number);
+	if (!to || progress) /* its time is progress, as that of the code around it */
 		return 0;
-	u64 place = published_kind(mark->state) == PUBLISHED_POLL;
+	u64 place = published_kind(state) == PUBLISHED_POLL;
 	to->regions[MASKED(place, 2)] += mark->value;
-	if (mark->on)
+	if (on)
 		to->open_region = 1 + place;
 	return 0;
 }
@@ -196,13 +199,18 @@ GLOBAL u64 publish_region(u32 number, u32 tag)
 /* The running thread's block was read: what it has in its regions until a moment is published. */
 GLOBAL int publish_regions(u32 number, u64 until)
 {
-	struct published_thread *to = published_thread_at(number);
+	struct thread_record *record = thread_record_at(number);
 	struct marks *m = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), NULL, 0);
-	if (!to || !m)
+	u32 publication = record ? record->publication : 0;
+	struct published_thread *to = published_thread_of(publication, number);
+	struct published_states *states = published_states_of(publication, number);
+	if (!to || !states || !m)
 		return 0;
+	begin_publishing(to);
 	to->marked = 1;
 	to->since = until;
 	to->open_region = 0;
+	states->open_tag = 0;
 	to->regions[0] = 0;
 	to->regions[1] = 0;
 	u32 n = m->block.n_tags;
@@ -309,7 +317,7 @@ u64 charge_regions(u32 number, u64 since, u64 until, u64 now, u64 time)
 		m->changed_at = m->at ? m->at : since;
 	m->at = until;
 	charge_marks(p, number, &m->span);
-	if (OPTION(publish))
+	if (OPTION(publish) && record->publication)
 		publish_regions(number, until);
 	return time - m->span.left;
 }

@@ -62,6 +62,8 @@ GLOBAL int end_unseen_run(u32 number, u64 now)
 	}
 	record->since = at;
 	record->state = UNKNOWN;
+	if (OPTION(publish))
+		publish_thread(number, UNKNOWN, at, PUBLISHED_ABSENT);
 	ORDER();
 	record->cpu = 0;
 	return 0;

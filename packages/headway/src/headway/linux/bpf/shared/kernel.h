@@ -487,6 +487,12 @@ struct k_sigaction {
 	struct sigaction sa;
 } CORE;
 
+struct cred {
+	struct {
+		u32 val;
+	} euid;
+} CORE;
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_info sched_info;
@@ -505,6 +511,7 @@ struct task_struct {
 	unsigned frozen : 1; /* for its control group (cgroup v2); or it only counts as frozen, as in vfork */
 	struct seccomp seccomp;
 	unsigned long jobctl;
+	struct cred *cred;
 	struct callback_head *task_works; /* what it does for the kernel before it goes back to user code */
 	char comm[16];
 	int prio;

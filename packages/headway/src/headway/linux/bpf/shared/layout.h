@@ -385,6 +385,8 @@ struct thread_record {
 	__u64 lock; /* of the kernel, for which it waits (kernel_locks.h); 0: for none */
 	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
 	__u64 lock_owner; /* who had the lock when it began to wait: the id that the lock has; 0: not known */
+	__u32 publication; /* 1 + the place of the map in which it is told what it has done; 0: in none */
+	__u32 publications; /* control.publications when that was decided */
 	struct socket_peer peer; /* of the socket that it waits for, while that is noted */
 	__u64 futexes[N_LISTED]; /* that it waits for, if it is one of a list (enum futex_list) */
 	struct cause_key cause_key; /* while it is charged: likewise */
@@ -621,51 +623,6 @@ struct thread_histograms {
 	__u32 numbers[N_CELLS]; /* from 1 on; 0: none */
 };
 
-/*
- * What a measured thread reads of itself, without a system call (publishing.h). headway.h has the same structures, as
- * struct headway_publication and struct headway_published_thread, and explains them.
- */
-#define PUBLICATION_MAGIC 0x3172676f72707768ull /* "hwprogr1" */
-enum publication_version { PUBLICATION_VERSION = 1 };
-
-/* Kinds of time. The indices are made of them. */
-enum published_kind {
-	PUBLISHED_OTHER, /* stolen, or not seen. headway's own time is what is missing in the sum of all kinds */
-	PUBLISHED_EFFECTIVE,
-	PUBLISHED_KERNEL,
-	PUBLISHED_POLL,
-	PUBLISHED_READY,
-	PUBLISHED_WAIT,
-	PUBLISHED_UNDIVIDED, /* on the processor, and not told what in */
-	N_PUBLISHED = 8,
-};
-
-/* The first entry of the map of published threads. Only programs write it once it is frozen. */
-struct publication {
-	__u64 magic;
-	__u32 version;
-	__u32 entry_size;
-	__u32 entries;
-	__u32 kernel_known; /* 1: all time in the kernel is told from user code */
-	__u64 until; /* nothing is measured from this moment on; 2^64 - 1: measuring goes on */
-	__u64 spare[12];
-};
-
-/* Only the processor that runs the thread writes these, and never while the thread runs its own code. */
-struct published_thread {
-	__u32 tid; /* in the thread's own pid namespace; 0: free */
-	__u32 pid_namespace; /* the number of its inode */
-	__u64 birth; /* when its measurement began; 0: it has not had an event yet */
-	__u32 sequence; /* changes with each handler */
-	__u32 kind; /* of the time since `since` */
-	__u64 since; /* all time before is in `times` */
-	__u64 deferred; /* ns since then that belong to the kernel: interrupts that met a handler */
-	__u64 times[N_PUBLISHED];
-	__u64 regions[2]; /* ns in its marked regions until `since`, as its block has them: no progress, polling */
-	__u32 open_region; /* 1 + the place there of the region that is charged; 0: none */
-	__u32 marked; /* 1: it has a block */
-};
-
 enum exit_kind { THREAD_COUNTS, THREAD_HISTOGRAMS, TASK_RECORD }; /* not a birth: what else is in the ring of exits */
 
 enum cause_kind {
@@ -877,6 +834,105 @@ struct tag_name {
 	char name[TAG_LENGTH];
 };
 
+/*
+ * What measured threads read of themselves, and of each other, without a system call (publishing.h). headway.h has the same
+ * structures, as struct headway_publication and so on, and explains them. All are entries of one size of one map: the first
+ * is a struct publication; behind it one of each thread, by the number of its record; behind those, of each thread
+ * STATE_UNITS entries with its states; and at last the names of the states.
+ */
+#define PUBLICATION_MAGIC 0x3172676f72707768ull /* "hwprogr1" */
+enum publication_version { PUBLICATION_VERSION = 1 };
+
+enum published_size {
+	PUBLISHED_UNIT = 128, /* bytes of an entry */
+	N_PUBLISHED_STATES = 64, /* states that are told of a thread; the rest share the last */
+	UNIT_CELLS = 8, /* so many fit an entry, likewise below */
+	UNIT_TAGS = 8,
+	UNIT_NAMES = 4,
+	STATE_UNITS = 13, /* of a thread: one, then its cells, then its tags */
+	N_PUBLICATIONS = 64, /* users that can read at a time */
+	EVERYBODY = 0xffffffff, /* no user: whoever reads, reads all */
+};
+
+/* Kinds of time. The indices are made of them. */
+enum published_kind {
+	PUBLISHED_OTHER, /* stolen, or not seen. headway's own time is what is missing in the sum of all kinds */
+	PUBLISHED_EFFECTIVE,
+	PUBLISHED_KERNEL,
+	PUBLISHED_POLL,
+	PUBLISHED_READY,
+	PUBLISHED_WAIT,
+	PUBLISHED_UNDIVIDED, /* on the processor, and not told what in */
+	N_PUBLISHED = 8,
+	PUBLISHED_ABSENT = 8, /* + a kind: the thread has no processor */
+};
+
+/* Only programs write it once it is frozen. */
+struct publication {
+	__u64 magic;
+	__u32 version;
+	__u32 entry_size;
+	__u32 entries; /* of threads, with this one */
+	__u32 kernel_known; /* 1: all time in the kernel is told from user code */
+	__u64 until; /* nothing is measured from this moment on; 2^64 - 1: measuring goes on */
+	__u32 states_at; /* the first entry with states of threads; 0: states are not told */
+	__u32 state_units; /* entries of each thread there */
+	__u32 names_at; /* the first entry with names of states */
+	__u32 n_names;
+	__u32 used; /* entries of threads that were ever used are below this */
+	__u32 overhead; /* the number of the state in which headway itself is */
+	__u64 spare[9];
+};
+
+/* Only the processor that runs the thread writes these, and whoever wakes it. `sequence` is odd meanwhile. */
+struct published_thread {
+	__u32 tid; /* in the thread's own pid namespace; 0: free */
+	__u32 pid_namespace; /* the number of its inode */
+	__u64 birth; /* when its measurement began; 0: it has not had an event yet */
+	__u32 sequence; /* changes with each handler */
+	__u32 kind; /* of the time since `since` */
+	__u64 since; /* all time before is in `times` */
+	__u64 deferred; /* ns since then that belong to the kernel: interrupts that met a handler */
+	__u64 times[N_PUBLISHED];
+	__u64 regions[2]; /* ns in its marked regions until `since`, as its block has them: no progress, polling */
+	__u32 open_region; /* 1 + the place there of the region that is charged; 0: none */
+	__u32 marked; /* 1: it has a block */
+};
+
+/* The first of a thread's entries with states. */
+struct published_states {
+	__u64 told; /* the most processor time that it can have read of itself until `since` */
+	__u64 rpi; /* its processor time until then, without what was found to be stolen */
+	__u64 since; /* as that of its struct published_thread, but for regions that are being read */
+	__u32 used; /* cells in use */
+	__u32 state; /* of the time since then */
+	__u32 deferred_state; /* of the deferred time there, or of a part of it */
+	__u32 open_tag; /* 1 + the tag of the region that is charged; 0: none */
+	__u32 pid; /* its process, in the thread's own pid namespace */
+	__u32 spare_word;
+	char name[16];
+	__u64 spare[8];
+};
+
+struct published_cells {
+	struct cell cells[UNIT_CELLS]; /* with the state, as those of a thread record */
+};
+
+/* A tag of the thread's marked regions, as its block has it. */
+struct published_tag {
+	__u64 value; /* ns in its regions until `since` */
+	__u32 state; /* 0: the thread has no such tag */
+	__u32 spare;
+};
+
+struct published_tags {
+	struct published_tag tags[UNIT_TAGS];
+};
+
+struct published_names {
+	struct tag_name names[UNIT_NAMES];
+};
+
 /* The memory in which a thread writes down what it works on. headway.h explains it. */
 #define TASK_LOG_MAGIC 0x31676f6c6b747768ull /* "hwtklog1" */
 /* prctl(2)'s first argument; the second is the address of the log, or 0, which only says that the log is full. */
@@ -926,6 +982,9 @@ enum depth {
 	DEEP_CGROUP, /* all */
 };
 
+/* Who can read what a thread has done: the processes of its user, or all that are measured. */
+enum publish { PUBLISH_NOTHING, PUBLISH_TO_USER, PUBLISH_TO_ALL };
+
 /* Fixed before the programs are loaded. The verifier removes the code that they make unreachable. */
 struct settings {
 	__u32 everything; /* measure every thread */
@@ -960,7 +1019,8 @@ struct settings {
 	__u32 max_histograms; /* so many, times the buckets of each power of two */
 	__u32 divide_ready; /* divide the time in which threads are ready */
 	__u32 n_processes; /* numbers of processes, of which the first is none */
-	__u32 publish; /* threads can read what they have done so far */
+	__u32 publish; /* threads can read what they have done so far: one of enum publish */
+	__u32 published; /* threads that there is room for in a publication, of which the first is none */
 	__u32 other_accounts; /* `tasks` or `publish`: what is added to a thread's cell is added elsewhere too */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];
@@ -985,6 +1045,9 @@ struct control {
 	__u32 filtered; /* 1: a measured thread has a filter of system calls (seccomp); written by the programs */
 	__u32 processes; /* numbers of processes used so far; written by the programs */
 	__u32 observer; /* the kernel's id of the reader's process, where threads are published; written by the programs */
+	__u32 publications; /* maps of users that there are */
+	__u32 publication_users[N_PUBLICATIONS]; /* whose they are, by the kernel's numbers of users */
+	__u32 spare;
 	/* What a pair of marks takes, ns << COST_BITS: the part in the region, and the part around it. */
 	__u32 mark_inside, mark_around;
 	/* What the kernel takes on each way back after the last event there, ns; WAY_BACK_SOUGHT: all time until the next. */
@@ -1050,7 +1113,11 @@ _Static_assert(sizeof(struct thread_record) % 8 == 0 && sizeof(struct thread_sna
 		sizeof(struct histogram) % 8 == 0 && sizeof(struct thread_histograms) % 8 == 0,
 	"the kernel sets the entries of an array in multiples of 8 bytes");
 _Static_assert(sizeof(struct tails) == 64, "a cache line");
-_Static_assert(sizeof(struct publication) == 128 && sizeof(struct published_thread) == 128,
+_Static_assert(sizeof(struct publication) == PUBLISHED_UNIT && sizeof(struct published_thread) == PUBLISHED_UNIT &&
+		sizeof(struct published_states) == PUBLISHED_UNIT && sizeof(struct published_cells) == PUBLISHED_UNIT &&
+		sizeof(struct published_tags) == PUBLISHED_UNIT && sizeof(struct published_names) == PUBLISHED_UNIT,
 	"entries of one map, and two cache lines");
+_Static_assert((int)STATE_UNITS == 1 + (int)N_PUBLISHED_STATES / (int)UNIT_CELLS + (int)N_BLOCK_TAGS / (int)UNIT_TAGS,
+	"a thread's entries have its states and tags");
 
 #endif

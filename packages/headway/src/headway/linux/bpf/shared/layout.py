@@ -22,6 +22,7 @@ __all__ = [
     "N_STACK",
     "PUBLICATION_MAGIC",
     "PUBLICATION_VERSION",
+    "PUBLISHED",
     "PUBLISHED_KINDS",
     "READY_PARTS",
     "RING",
@@ -78,9 +79,11 @@ DEPTHS = {name.removeprefix("DEEP_").lower(): n for name, n in _numbers("depth")
 PUBLISHED_KINDS = {
     name.removeprefix("PUBLISHED_").lower(): n
     for name, n in _numbers("published_kind").items()
-    if name.startswith("PUBLISHED_")
+    if name.startswith("PUBLISHED_") and name != "PUBLISHED_ABSENT"
 }
 """The kinds of time that a measured thread reads of itself."""
+PUBLISHED = _numbers("published_size", "publish")
+"""How the memory is divided in which threads read what they have done, and who can read it."""
 PUBLICATION_MAGIC, PUBLICATION_VERSION = CONSTANTS["PUBLICATION_MAGIC"], CONSTANTS["PUBLICATION_VERSION"]
 """What the memory begins with in which it reads them."""
 N_STACK = CONSTANTS["N_STACK"]

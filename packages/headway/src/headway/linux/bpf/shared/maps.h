@@ -337,14 +337,26 @@ struct { /* of each processor: the context that it reads */
 	TYPE(value, struct context_record);
 } thread_contexts SEC(".maps");
 
-/* What threads read of themselves. The first entry is a struct publication. User space cannot write any (it is frozen). */
-struct {
+/* An entry of what threads read of themselves, whatever it is (layout.h). */
+struct published_unit {
+	u64 words[PUBLISHED_UNIT / sizeof(u64)];
+};
+
+struct publication_map {
 	UINT(type, MAP_ARRAY);
 	UINT(map_flags, F_MMAPABLE);
 	UINT(max_entries, 1);
 	TYPE(key, u32);
-	TYPE(value, struct published_thread);
-} published_threads SEC(".maps");
+	TYPE(value, struct published_unit);
+};
+
+/* What threads read of themselves: a map for each user that asks. User space cannot write any of them (they are frozen). */
+struct {
+	UINT(type, MAP_ARRAY_OF_MAPS);
+	UINT(max_entries, 1);
+	UINT(key_size, 4);
+	struct publication_map *values[];
+} publications SEC(".maps");
 
 /* Returns a processor's cell for a state. A number that is no state gets the cell of STATE_NONE, which nobody reads. */
 INLINE struct cell *cell_of(struct processor *p, u64 state)

@@ -219,8 +219,10 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	count_ids(record, 1);
 	record->task = (u64)task;
 	record->started = task->start_time;
-	if (OPTION(publish))
-		open_published_thread(task, number);
+	if (OPTION(publish)) {
+		record->publication = 0;
+		record->publications = control.publications - 1;
+	}
 	ORDER();
 	record->birth = now;
 	*stored = number;

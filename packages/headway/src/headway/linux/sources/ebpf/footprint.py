@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.linux.bpf.shared.layout import STATES, size_of
+from headway.linux.bpf.shared.layout import PUBLISHED, STATES, size_of
 from headway.linux.options import MeasureOptions
 from headway.linux.perf import counters
 
@@ -14,6 +14,8 @@ PROGRAMS = 8 << 20
 """Bytes of the programs, of what the verifier needs meanwhile, and of the maps that have one size."""
 _NUMBERS = 128
 """Bytes of a thread in the maps that number processes and free records, and in the kernel's own storage of a task."""
+_PUBLISHED = PUBLISHED["PUBLISHED_UNIT"] * (1 + PUBLISHED["STATE_UNITS"])
+"""Bytes of a thread in the map of one user."""
 _PROCESSOR = 64 << 10
 _WORD = 8
 
@@ -33,7 +35,7 @@ def of_threads(n: int, cpus: int, measure: MeasureOptions, *, intervals: bool, c
     """
     times = 2 if intervals or measure.changes else 1
     each = size_of("thread_record") + (times - 1) * size_of("thread_snapshot") + _NUMBERS + cpus * _WORD
-    each += size_of("published_thread") if measure.publish else 0
+    each += _PUBLISHED if measure.publish else 0
     each += times * size_of("thread_counts") if counting else 0
     of_processor = _PROCESSOR + (times * size_of("processor_counts") if counting else 0)
     return n * each + cpus * of_processor + (_of_tasks(times) if measure.tasks else 0)

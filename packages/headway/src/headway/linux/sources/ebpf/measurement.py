@@ -369,12 +369,17 @@ def _spins(prepared: PreparedPrograms, options: SourceOptions) -> SpinFinder:
 def _publication(programs: LoadedPrograms, options: SourceOptions) -> Publication:
     from .publication import Publication, socket_path
 
+    maps, measured = programs.user_maps, programs.memory.is_measured
+    assert maps is not None
+    readers = {0, os.geteuid()} if options.measure.publish_all else set[int]()
     return Publication(
         socket_path(),
-        programs.object.map("published_threads").fd,
-        options.max_thread_records,
-        programs.memory.is_measured,
+        maps.of,
+        maps.threads,
+        lambda pid, user: user in readers or measured(pid),
         programs.object.programs["end_publication"].iterate,
+        maps.units,
+        maps.give,
     )
 
 

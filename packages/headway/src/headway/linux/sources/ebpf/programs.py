@@ -14,7 +14,8 @@ from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.bpf.programs.loading import Features, Shape
 from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.bpf.reading.memory import BpfMaps
-from headway.linux.bpf.shared.layout import STATES
+from headway.linux.bpf.shared.layout import PUBLISHED, STATES
+from headway.linux.bpf.shared.states import NAMES
 from headway.linux.levels import Level
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # loaded when they are asked for
     from headway.linux.bpf.tables.beside import ProgramsBeside
     from headway.linux.bpf.tables.call_table import CallTable
     from headway.linux.bpf.tables.lock_table import LockTable
+    from headway.linux.bpf.threads.user_maps import UserMaps
 
 __all__ = ["LoadedPrograms"]
 
@@ -131,8 +133,11 @@ class LoadedPrograms:
             """What watches holders of locks, likewise, unless the kernel refuses it."""
             if self.locks is not None:
                 stack.callback(self.locks.close)
+            self.user_maps: UserMaps | None = None
+            """The maps in which threads read what they have done, if that was asked for."""
             if options.measure.publish:
-                self._publish(options, tuple(function_states))
+                names = checks.state_names(status_checks.checks)
+                self.user_maps = stack.enter_context(closing(self._user_maps(options, names, tuple(function_states))))
             self._resources = stack.pop_all()
 
     def _durations(self, options: SourceOptions) -> DurationMaps:
@@ -174,12 +179,24 @@ class LoadedPrograms:
         """The programs that are attached beside those of the measurement, and after them."""
         yield from (one for one in (self.calls, self.locks) if one is not None)
 
-    def _publish(self, options: SourceOptions, function_states: tuple[str, ...]) -> None:
-        """Make ready what threads read of themselves."""
-        from .publication import prepare
+    def _user_maps(self, options: SourceOptions, names: Sequence[str], function_states: tuple[str, ...]) -> UserMaps:
+        """Return what makes the maps in which threads read what they have done. ``names``: of the states of polling."""
+        from headway.linux.bpf.threads.user_maps import UserMaps
 
-        known = self.features.faults and options.measure.most is Level.INTERRUPTS
-        prepare(self.object, options.max_thread_records, function_states, kernel_known=known)
+        from .publication import tell_kinds
+
+        tell_kinds(self.object, function_states)
+        known = [*NAMES[: STATES["POLL"]], *names]
+        known += [""] * (STATES["TAG"] - len(known)) + [self.memory.state_name(STATES["TAG"]), *function_states]
+        return UserMaps(
+            self.object,
+            _published(options),
+            known + [""] * (STATES["N_STATES"] - len(known)),
+            self.memory.announce_publication,
+            kernel_known=self.features.faults and options.measure.most is Level.INTERRUPTS,
+            used=1 if self.features.fetch else _published(options),
+            everybody=options.measure.publish_all,
+        )
 
     def _open_counters(self, stack: ExitStack) -> None:
         """Have the programs read a counter of each event on each processor."""
@@ -232,7 +249,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "saved_processors": cpus if options.intervals else 1,
         "thread_records": options.max_thread_records,
         "saved_threads": options.max_thread_records if options.intervals else 1,
-        "published_threads": options.max_thread_records if options.measure.publish else 1,
+        "publications": PUBLISHED["N_PUBLICATIONS"] if options.measure.publish else 1,
         "free_thread_records": options.max_thread_records,
         "exits": options.exit_bytes,
         "events": cpus * STATES["N_COUNTED"],
@@ -255,6 +272,15 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         "selected_pids": 2 * len(_chosen(options.selection)) + (MORE_PROCESSES if options.selection.descendants else 1),
         "selected_tids": len(options.selection.tids) + (MORE_THREADS if options.measure.budget is not None else 1),
     }
+
+
+def _published(options: SourceOptions) -> int:
+    """Return how many threads can be told what they have done, of which the first is none; 0: nobody asked for it."""
+    if not options.measure.publish:
+        return 0
+    from headway.linux.bpf.threads.user_maps import room_for
+
+    return room_for(options.max_thread_records)
 
 
 def _task_sizes(options: SourceOptions) -> dict[str, int]:
@@ -323,6 +349,7 @@ def _settings(options: SourceOptions, plan: CounterPlan) -> dict[str, object]:
         "name": name.removesuffix(b"*"),
         "name_prefix": name.endswith(b"*"),
         "max_thread_records": options.max_thread_records,
+        "published": _published(options),
         "n_processes": _n_processes(options),
         "namespace_inum": pid_namespace(),
         "cgroup": group,

@@ -1,8 +1,8 @@
 """Publish: let the threads that are measured read what they have done so far (``headway_progress`` in headway.h).
 
-The eBPF programs keep the figures in a map. A process that is measured gets the map's descriptor at a socket, and
-maps it. User space cannot write the map, this process neither, so nobody can make a thread believe what was not
-measured.
+The eBPF programs keep the figures in maps, one for each user (`user_maps`). A process that is measured gets the
+descriptor of its user's map at a socket, and maps it. User space cannot write the map, this process neither, so nobody
+can make a thread believe what was not measured.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.programs.libbpf import Object
-from headway.linux.bpf.shared.layout import PUBLICATION_MAGIC as MAGIC
-from headway.linux.bpf.shared.layout import PUBLICATION_VERSION, PUBLISHED_KINDS, STATES, packing, size_of
+from headway.linux.bpf.programs.libbpf import BpfError, Object
+from headway.linux.bpf.shared.layout import PUBLICATION_VERSION, PUBLISHED_KINDS, STATES, size_of
 from headway.model import Kind, kind_of
 
-__all__ = ["SOCKET", "Publication", "PublicationError", "prepare", "socket_path"]
+__all__ = ["SOCKET", "Publication", "PublicationError", "socket_path", "tell_kinds"]
 
 SOCKET = "HEADWAY_PROGRESS"
 """The environment variable with the path of the socket, for observers and for the processes that are measured."""
@@ -47,20 +46,11 @@ class PublicationError(HeadwayError):
     final = True
 
 
-def prepare(programs: Object, entries: int, function_states: tuple[str, ...], *, kernel_known: bool) -> None:
-    """Write what the programs need to publish threads, and let nobody but them write the map from now on.
-
-    ``entries``: those of the map. ``function_states``: the states of marked functions, in the order of their tags.
-    ``kernel_known``: whether all time in the kernel is told from user code.
-    """
+def tell_kinds(programs: Object, function_states: tuple[str, ...]) -> None:
+    """Tell the programs of which kind the states of marked functions are, in the order of their tags."""
     kinds = programs.map(".data.published_kinds").map_memory()
     for tag, state in enumerate(function_states, 1):
         kinds[STATES["TAG"] + tag] = PUBLISHED_KINDS[_KINDS[kind_of(state)]]
-    fields = "magic", "version", "entry_size", "entries", "kernel_known", "until"
-    values = MAGIC, PUBLICATION_VERSION, size_of("published_thread"), entries, kernel_known, (1 << 64) - 1
-    published = programs.map("published_threads")
-    published.set(0, packing("publication", *fields).pack(*values))
-    published.freeze()
 
 
 def socket_path() -> Path:
@@ -79,18 +69,26 @@ def socket_path() -> Path:
 
 
 class Publication:
-    """A socket at which processes get the descriptor of the map of published threads; `close` removes it.
+    """A socket at which processes get the descriptor of the map of their user's threads; `close` removes it.
 
-    ``map_fd``: the map, of so many ``entries``. ``is_measured``: whether a thread of this process is. ``end``: writes
-    into the map that nothing is measured any more. Raises PublicationError where the socket cannot be made, or where
-    another observer publishes there.
+    ``map_of``: returns the map of a user, with so many ``entries`` of threads, and ``units`` in all; None: there is no
+    room for one. ``may_read``: whether a process may have it, by its id and its user. ``end``: writes into the maps
+    that nothing is measured any more. ``give``: gives the programs the maps that were made for an answer. Raises
+    PublicationError where the socket cannot be made, or where another observer publishes there.
     """
 
     def __init__(
-        self, path: Path, map_fd: int, entries: int, is_measured: Callable[[int], bool], end: Callable[[], None]
+        self,
+        path: Path,
+        map_of: Callable[[int], int | None],
+        entries: int,
+        may_read: Callable[[int, int], bool],
+        end: Callable[[], None],
+        units: int = 0,
+        give: Callable[[], None] = lambda: None,
     ) -> None:
-        self._map_fd, self._is_measured, self._end = map_fd, is_measured, end
-        self._answer = _ANSWER.pack(ANSWER_MAGIC, PUBLICATION_VERSION, size_of("published_thread"), entries, 0)
+        self._map_of, self._may_read, self._end, self._give = map_of, may_read, end, give
+        self._answer = _ANSWER.pack(ANSWER_MAGIC, PUBLICATION_VERSION, size_of("published_thread"), entries, units)
         with ExitStack() as stack:
             try:
                 _lock(path, stack)
@@ -113,17 +111,24 @@ class Publication:
         return self._socket.fileno()
 
     def answer(self) -> None:
-        """Give the map to the measured processes that ask for it, and nothing to others."""
-        while True:
-            try:
-                peer, _ = self._socket.accept()
-            except OSError:  # nobody asks, or who asked has gone, or there is no descriptor for it: it asks again
-                return
-            with peer, suppress(OSError):
-                pid, _, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-                peer.setblocking(False)
-                if pid and self._is_measured(pid):
-                    socket.send_fds(peer, [self._answer], [self._map_fd])
+        """Give their user's map to the processes that ask for it and may read it, and nothing to others."""
+        while self._answer_one():
+            pass
+        with suppress(BpfError):
+            self._give()
+
+    def _answer_one(self) -> bool:
+        try:
+            peer, _ = self._socket.accept()
+        except OSError:  # nobody asks, or who asked has gone, or there is no descriptor for it: it asks again
+            return False
+        with peer, suppress(OSError, BpfError):  # without memory for a map, nobody measures
+            pid, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            peer.setblocking(False)
+            fd = self._map_of(user) if pid and self._may_read(pid, user) else None
+            if fd is not None:
+                socket.send_fds(peer, [self._answer], [fd])
+        return True
 
     def end(self) -> None:
         """Say to all threads that nothing is measured any more."""

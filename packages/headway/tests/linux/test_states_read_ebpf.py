@@ -1,0 +1,77 @@
+"""What threads read by state, of themselves and of each other, is what the report says; nobody else reads it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.compiling import Compile
+
+from headway.linux.options import MeasureOptions
+from headway.linux.sources.ebpf.publication import SOCKET
+
+from .measuring import measure
+
+pytestmark = [pytest.mark.kernel, pytest.mark.root]
+
+NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all"
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the observer publishes, and its programs ask."""
+    with tempfile.TemporaryDirectory(prefix="hw") as path:
+        os.chmod(path, 0o755)
+        monkeypatch.setenv(SOCKET, f"{path}/progress")
+        yield Path(path)
+
+
+def test_a_program_reads_its_states_its_threads_and_no_time_that_goes_back(compile_c: Compile, folder: Path) -> None:
+    ledger, words = measure(compile_c("own_states"), "0.5", options=MeasureOptions(publish=True))
+    lines = " ".join(words).replace(" state ", "\nstate ").replace(" thread ", "\nthread ").splitlines()
+    assert words[:4] == ["back", "0", "wrong", "0"]
+    told = {
+        name: (int(time), int(count)) for _, name, time, count in (x.split() for x in lines if x.startswith("state"))
+    }
+    threads = [line.split()[1:] for line in lines if line.startswith("thread")]
+    main = next(thread for thread in ledger.threads if thread.tid == thread.pid)
+    for name in ("wait.sleep", "kernel.getppid", "user.render", "noneffective.gc", "poll.ring"):
+        said = main.states[name]
+        assert said.count is not None
+        assert told[name][1] <= said.count
+        assert told[name][0] <= said.time, f"{name}: what it read is not more than it was"
+        assert told[name][0] > said.time * 0.8, name
+    assert told["wait.sleep"] == (main.states["wait.sleep"].time, main.states["wait.sleep"].count), "exact"
+    assert {name for _, _, name, *_ in threads} == {"own_states", "sleeper"}
+    assert {int(tid) for _, tid, *_ in threads} == {thread.tid for thread in ledger.threads}
+    for _, tid, name, running, rpi, wait in threads:
+        whole = next(thread for thread in ledger.threads if thread.tid == int(tid))
+        assert whole.span is not None
+        assert 0 < int(rpi) <= whole.span
+        assert 0 < int(wait) <= whole.span
+        assert name != "own_states" or running == "1"
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_process_reads_those_of_its_user_and_all_only_by_right(
+    compile_c: Compile, folder: Path, everybody: bool
+) -> None:
+    program = folder / "program"
+    program.write_bytes(compile_c("own_states").read_bytes())
+    program.chmod(0o755)
+    mine, theirs = f"{program} 0.3 mine 0.5", f"{NOBODY} {program} 0.3 theirs 0.5 | sed 's/^/-/'"
+    options = MeasureOptions(publish=True, publish_all=everybody)
+    _, words = measure("sh", "-c", f"{mine} & {theirs} & wait", options=options)
+    found = [words[i : i + 4] for i, word in enumerate(words) if word in ("thread", "-thread")]
+    mine_reads = {name for who, _, _, name in found if who == "thread"} - {"sleeper"}
+    theirs_reads = {name for who, _, _, name in found if who == "-thread"} - {"sleeper"}
+    if everybody:
+        assert {"mine", "theirs"} <= mine_reads & theirs_reads
+    else:
+        assert "mine" in mine_reads
+        assert "theirs" not in mine_reads
+        assert theirs_reads == {"theirs"}
+    assert any(own == "0" for _, own, _, _ in found), "threads of other processes are read too"

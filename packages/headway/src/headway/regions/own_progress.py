@@ -73,4 +73,4 @@ class States(NamedTuple):
 def _less(after: Progress, before: Progress) -> Progress:
     """Return what came between two moments; since the first one."""
     grown = [None if a is None or b is None else a - b for a, b in zip(after[:7], before[:7], strict=True)]
-    return Progress(*grown, before.at, after.at)  # type: ignore[arg-type]
+    return Progress._make([*grown, before.at, after.at])

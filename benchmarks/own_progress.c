@@ -1,4 +1,5 @@
-/* The cost of reading one's own progress, beside a reading of the clock: prints lines "name ns", medians of many batches. */
+/* The cost of reading one's own progress, beside a reading of the clock: prints lines "name ns", medians of many batches, and
+   how many states were read. */
 #include <headway.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,14 +35,15 @@ int main(int n, char **words) {
     for (int i = 0; i < 500 && headway_progress(&mine) != wanted; i++) usleep(10000);
     if (headway_progress(&mine) != wanted) return 1;
     MEASURE("a reading of the clock", sink += headway_now_());
+    MEASURE("getppid", sink += (uint64_t)headway_syscall_(SYS_getppid));
     if (!wanted) {
         MEASURE("C, where nobody measures", headway_progress(&mine); sink += mine.ready);
         return 0;
     }
     MEASURE("C", headway_progress(&mine); sink += mine.ready);
+    if (!headway_states(&before)) return 1;
     MEASURE("C, by state", headway_states(&states); sink += states.n);
     printf("states\t%u\n", states.n);
-    if (!headway_states(&before)) return 1;
     MEASURE("C, the difference of two moments", headway_states_between(&before, &states, &grown); sink += grown.n);
     if (!headway_thread((uint32_t)getpid(), &other)) return 1;
     MEASURE("C, a thread as others read it", headway_thread_again(&other); sink += other.progress.ready);

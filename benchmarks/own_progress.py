@@ -1,4 +1,4 @@
-"""The cost of reading one's own progress in C and in Python: ns a call, beside a reading of the clock.
+"""The cost of reading progress in C and in Python, and of publishing it: ns a call, beside a reading of the clock.
 
 Each round measures everything once, in batches, and takes the median batch, so that what else the machine does changes
 little. The table shows medians of the rounds, and of their ratios within a round.
@@ -10,6 +10,7 @@ import os
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,18 +18,17 @@ import headway
 
 from .common import compiled, table
 
-TIMES, BATCHES = 1_000, 201
+TIMES, BATCHES = 1_000, 101
 ROUNDS = 15
 CLOCK = "a reading of the clock"
 
 
-def _python() -> float:
-    progress = headway.progress
+def _python(call: Callable[[], object]) -> float:
     batches = []
     for _ in range(BATCHES):
         start = time.perf_counter_ns()
         for _ in range(TIMES):
-            progress()
+            call()
         batches.append((time.perf_counter_ns() - start) / TIMES)
     return statistics.median(batches)
 
@@ -46,12 +46,17 @@ def main() -> None:
         os.environ["HEADWAY_PROGRESS"] = f"{scratch}/progress"
         for _ in range(ROUNDS):
             figures = _lines(program, "0")
+            with headway.observe(os.getpid(), source="bpf"):
+                figures["getppid, measured"] = _lines(program, "0")["getppid"]
             with headway.observe(os.getpid(), source="bpf", publish=True):
-                figures |= _lines(program, "1")
+                told = _lines(program, "1")
+                figures["getppid, measured and published"] = told.pop("getppid")
+                figures |= told
                 while headway.progress() is None:
                     time.sleep(0.01)
-                figures["Python"] = _python()
+                figures["Python"], figures["Python, by state"] = _python(headway.progress), _python(headway.states)
             rounds.append(figures)
+    states = statistics.median(each.pop("states") for each in rounds)
     names = rounds[0].keys()
     rows = [
         (
@@ -62,6 +67,7 @@ def main() -> None:
         for name in names
     ]
     print(f"\n## One's own progress\n\n{table(('a call', 'ns', '/ clock'), rows)}", flush=True)
+    print(f"\nA thread had {states:.0f} states (median).")
 
 
 if __name__ == "__main__":

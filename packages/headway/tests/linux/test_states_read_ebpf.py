@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.compiling import Compile
 
+import headway
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.ebpf.publication import SOCKET
 
@@ -75,3 +78,16 @@ def test_a_process_reads_those_of_its_user_and_all_only_by_right(
         assert "theirs" not in mine_reads
         assert theirs_reads == {"theirs"}
     assert any(own == "0" for _, own, _, _ in found), "threads of other processes are read too"
+
+
+def test_the_example_shares_time_by_progress(tmp_path: Path, folder: Path) -> None:
+    source = Path(__file__).parents[2] / "examples" / "progress" / "pool.c"
+    built = ["cc", "-O2", "-Wall", "-Werror", "-pthread", f"-I{headway.get_include()}", source, "-o", tmp_path / "pool"]
+    subprocess.run(built, check=True)
+    _, words = measure(tmp_path / "pool", "0.4", options=MeasureOptions(publish=True))
+    by_turns, by_progress = (float(n) for n in re.findall(r"the most is ([0-9.]+) times", " ".join(words)))
+    assert by_progress < by_turns
+    assert by_progress < 1.2
+    alone = subprocess.run([tmp_path / "pool"], capture_output=True, text=True, check=False, timeout=100)
+    assert alone.returncode == 1
+    assert "run it with headway stat --publish" in alone.stderr

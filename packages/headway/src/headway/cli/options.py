@@ -206,7 +206,13 @@ _MORE = (
     click.option(
         "--publish",
         is_flag=True,
-        help="Let the measured threads read their own progress (docs/own-progress.md).",
+        help="Let the measured threads read their own progress, and that of their user's other threads "
+        "(docs/own-progress.md).",
+    ),
+    click.option(
+        "--publish-all",
+        is_flag=True,
+        help="Let them read that of all measured threads, whoever's they are, and your own programs too.",
     ),
 )
 
@@ -238,6 +244,7 @@ class TargetOptions:
     tasks: bool = False
     python_tasks: bool = False
     publish: bool = False
+    publish_all: bool = False
     spin: bool = False
     task_attributes: tuple[str, ...] = ()
 
@@ -257,7 +264,7 @@ class TargetOptions:
             or self.level not in (None, Level.CLOCKS.value)
             or self.budget
             or self.with_tasks
-            or self.publish
+            or self.publishes
             or self.spin
         )
 
@@ -273,13 +280,18 @@ class TargetOptions:
         yield "--poll", self.polls
         yield "--state", self.named
         yield "--tasks", self.with_tasks
-        yield "--publish", self.publish
+        yield "--publish", self.publishes
         yield "--spin", self.spin
         yield "--why", self.why
 
     def _listed_events(self) -> tuple[str, ...]:
         """Return the events that are asked for, each once; lists with commas are divided."""
         return tuple(dict.fromkeys(name.strip() for each in self.events for name in each.split(",")))
+
+    @property
+    def publishes(self) -> bool:
+        """Whether the measured threads can read what they have done."""
+        return self.publish or self.publish_all
 
     @property
     def with_tasks(self) -> bool:
@@ -315,7 +327,7 @@ class TargetOptions:
             raise click.UsageError("--level and --budget are for the source bpf: /proc has the level clocks alone")
         if level is Level.CLOCKS:
             self._check_clocks(locks=locks)
-        if self.source == "proc" and self.publish:
+        if self.source == "proc" and self.publishes:
             raise click.UsageError("--publish is for the source bpf: /proc cannot tell threads their progress")
         if "" in self.task_attributes:
             raise click.UsageError("--task-attribute '': give the name of an attribute, as in --task-attribute tenant")
@@ -349,7 +361,8 @@ class TargetOptions:
             tasks=self.with_tasks,
             task_attributes=self.task_attributes,
             durations=durations,
-            publish=self.publish,
+            publish=self.publishes,
+            publish_all=self.publish_all,
             spin=self.spin,
         )
 
@@ -391,7 +404,7 @@ class TargetOptions:
             raise click.UsageError(
                 "clocks do not tell on which processor a thread was: -C needs --level switches or more"
             )
-        if self.publish:
+        if self.publishes:
             raise click.UsageError(
                 "clocks cannot tell threads their progress: --publish needs --level switches or more"
             )

@@ -50,11 +50,14 @@ cdef extern from *:
     static inline int progress_if_known(headway_progress_t *into) {
         return headway_own_.at && headway_progress_read_(headway_own_.at, into, 0);
     }
+    /* Another number for each observer that is mapped. */
+    static inline uint32_t observer(void) { return headway_published_.generation; }
     static inline int states_if_known(headway_states_t *into) {
         return headway_own_.at && headway_progress_read_(headway_own_.at, &into->progress, into);
     }
     """
     int progress_if_known(headway_progress_t *into) nogil
+    uint32_t observer() nogil
     int states_if_known(headway_states_t *into) nogil
 
 cdef extern from "<sys/prctl.h>" nogil:
@@ -321,11 +324,25 @@ cdef object _progress(const headway_progress_t *found):
     ))
 
 
+cdef dict _state_names = {}
+"""The names of states that were looked up, by number, of the observer that is mapped."""
+cdef uint32_t _names_of = 0
+"""Which one that is."""
+
+
 cdef str _state_name(uint32_t state):
-    cdef char name[32]
-    if not headway_state_name(state, name):
-        return "unknown"
-    return (<bytes>name).decode("ascii", "replace")
+    global _names_of
+    cdef char text[32]
+    cdef object name
+    if _names_of != observer():
+        _state_names.clear()
+        _names_of = observer()
+    name = _state_names.get(state)
+    if name is None:
+        if not headway_state_name(state, text):
+            return "unknown"
+        name = _state_names[state] = (<bytes>text).decode("ascii", "replace")
+    return name
 
 
 cdef object _by_state(const headway_states_t *found):
@@ -334,9 +351,10 @@ cdef object _by_state(const headway_states_t *found):
     cdef str name
     for i in range(found.n):
         name = _state_name(found.states[i].state)
-        before = times.get(name)
-        time, count = found.states[i].time, found.states[i].count
-        times[name] = _new(StateTime, (time, count) if before is None else (before[0] + time, before[1] + count))
+        here = _new(StateTime, (found.states[i].time, found.states[i].count))
+        before = times.setdefault(name, here)
+        if before is not here: # states that have no name of their own
+            times[name] = _new(StateTime, (before[0] + here[0], before[1] + here[1]))
     return _new(States, (_progress(&found.progress), _state_name(found.state), times))
 
 

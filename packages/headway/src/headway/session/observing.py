@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 from headway.errors import SelectionError
 from headway.exhaustion import start
@@ -37,7 +37,7 @@ def observe(
     states: Mapping[str, str] = MappingProxyType({}),
     events: Sequence[str] = (),
     why: bool = False,
-    publish: bool = False,
+    publish: bool | Literal["all"] = False,
 ) -> Observed:
     """Measure threads of this machine while a ``with`` block runs, as ``headway stat`` does.
 
@@ -57,7 +57,9 @@ def observe(
         states: Functions, as above, whose time is progress in a state of its own, ``user.NAME``, by that name.
         events: Events to be counted by state, in perf's words.
         why: Record what is behind the waits, and who had the processor.
-        publish: Let the measured threads read what they have done so far, with `headway.progress`.
+        publish: Let the measured threads read what they have done so far, with `headway.progress` and `headway.states`,
+            and what others of their user have done, with `headway.threads`. ``"all"``: what all have done that are
+            measured, and let the programs of the calling user read it too.
 
     The choices add up. Raises `headway.errors.HeadwayError` (on entering) where they cannot be measured; then nothing
     is left attached.
@@ -86,7 +88,12 @@ def observe(
         *[MarkedFunctions(words, "poll", option="polls") for words in polls],
         *[MarkedFunctions(words, "user", name, "states") for name, words in states.items()],
     ]
-    return Observed(selection, source, MeasureOptions(checks, tuple(marked), tuple(events), why, publish=publish))
+    if publish not in (False, True, "all"):
+        raise SelectionError(f"publish is True, False or 'all', not {ascii(publish)[:60]}")
+    options = MeasureOptions(
+        checks, tuple(marked), tuple(events), why, publish=bool(publish), publish_all=publish == "all"
+    )
+    return Observed(selection, source, options)
 
 
 def _several(ids: int | Sequence[int], what: str) -> tuple[int, ...]:

@@ -82,7 +82,17 @@ def test_a_process_reads_those_of_its_user_and_all_only_by_right(
 
 def test_the_example_shares_time_by_progress(tmp_path: Path, folder: Path) -> None:
     source = Path(__file__).parents[2] / "examples" / "progress" / "pool.c"
-    built = ["cc", "-O2", "-Wall", "-Werror", "-pthread", f"-I{headway.get_include()}", source, "-o", tmp_path / "pool"]
+    built: list[str | Path] = [
+        "cc",
+        "-O2",
+        "-Wall",
+        "-Werror",
+        "-pthread",
+        f"-I{headway.get_include()}",
+        source,
+        "-o",
+        tmp_path / "pool",
+    ]
     subprocess.run(built, check=True)
     _, words = measure(tmp_path / "pool", "0.4", options=MeasureOptions(publish=True))
     by_turns, by_progress = (float(n) for n in re.findall(r"the most is ([0-9.]+) times", " ".join(words)))

@@ -90,6 +90,26 @@ def test_a_figure_that_is_at_least_so_much_is_not_more_than_the_truth(t: dict[Ki
         assert getattr(seen, name) <= getattr(true, name)
 
 
+@given(times, st.integers(0, 10**15), st.integers(0, 10**15))
+def test_the_bounds_without_counters_hold_whatever_waited_for_memory(
+    t: dict[Kind, int], memory: int, stall: int
+) -> None:
+    """The table of docs/model.md."""
+    seen = indices_of({**t, Kind.MEMORY: 0, Kind.STALL: 0})
+    memory = min(memory, t[Kind.EFFECTIVE])
+    stall = min(stall, t[Kind.EFFECTIVE] - memory)
+    hidden = {Kind.EFFECTIVE: t[Kind.EFFECTIVE] - memory - stall, Kind.MEMORY: memory, Kind.STALL: stall}
+    true = indices_of({**t, **hidden})
+    was, now = ({name: getattr(i, name) for name in INDICES} for i in (seen, true))
+    assert was["td"] <= now["td"] <= was["rpi"]
+    assert 0 <= now["mpi"] <= was["epi"]
+    assert now["te"] <= was["te"]
+    if was["td"]:
+        assert was["ke"] <= now["ke"] <= 1 - was["kpi"] / was["rpi"] + 1e-12
+        assert was["ioe"] <= now["ioe"] <= 1 - was["iopi"] / was["rpi"] + 1e-12
+        assert now["me"] >= was["td"] / was["rpi"] - 1e-12
+
+
 def test_te_is_a_bound_like_epi() -> None:
     i = indices_of({Kind.EFFECTIVE: 3, Kind.KERNEL: 1}, Precision(effective=Quality.BOUND, memory=Quality.UNAVAILABLE))
     assert (i.rpi, i.epi, i.mpi, i.kpi, i.te) == (4, 3, None, 1, 0.75)

@@ -546,6 +546,7 @@ def _states(ledger: Ledger, group: Group, width: int) -> Iterator[Line]:
         if state == last_ready and READY in lasted and READY not in group.states:
             yield _crop([(f"  {'':<10}{READY}, its parts together", _DIM)], width)
             yield from _lasted(ledger, lasted[READY], width)
+    yield from _lost(ledger, group, name, width)
     yield from _kernel_clock(ledger, group, name, width)
 
 
@@ -570,6 +571,22 @@ def _on_durations(ledger: Ledger, width: int) -> Iterator[Line]:
         for durations in (thread.durations or {}).values():
             yield from ([(line, _DIM)] for line in indented(what_is_shown(durations), width, "", "  "))
             return
+
+
+def _lost(ledger: Ledger, group: Group, name: int, width: int) -> Iterator[Line]:
+    """Yield a line of Td and of what the parts of it say, each with its mark; none where Td is not known."""
+    indices = ledger.indices(*group.threads)
+    if not indices.td:
+        return
+
+    def of(title: str, index: str) -> str:
+        value = getattr(indices, index)
+        return f"{title} –" if value is None else f"{title} {MARKS[indices.quality[index]]}{share(value)}"
+
+    text = MARKS[indices.quality["td"]] + with_unit(indices.td, ledger.unit, 7, " ")
+    parts = "  ".join(of(title, index) for title, index in (("ME", "me"), ("KE", "ke"), ("IOE", "ioe")))
+    line: Line = [(fit("  lost, Td", 12 + name), _DIM), (" " + text.rjust(7), ""), ("  " + parts, _DIM)]
+    yield _crop(line, width)
 
 
 def _kernel_clock(ledger: Ledger, group: Group, name: int, width: int) -> Iterator[Line]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +82,27 @@ def test_a_process_reads_those_of_its_user_and_all_only_by_right(
     assert any(own == "0" for _, own, _, _ in found), "threads of other processes are read too"
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "progress"
+
+
+def test_the_example_reports_progress_instead_of_time(tmp_path: Path, folder: Path) -> None:
+    harness = tmp_path / "harness.py"
+    shutil.copy(EXAMPLES / "harness.py", harness)
+    _, words = measure(sys.executable, harness, "0.3", options=MeasureOptions(publish=True))
+    figures = re.findall(r"(\w+) EPI ([0-9.]+) µs RPI ([0-9.]+) µs time ([0-9.]+) µs", " ".join(words))
+    assert [name for name, *_ in figures] == ["parse", "look_at_files", "wait_a_little"]
+    for _, epi, rpi, took in figures:
+        assert 0 < float(epi) < float(rpi) < float(took) + 0.02
+    alone = subprocess.run([sys.executable, harness, "0"], capture_output=True, text=True, check=True, timeout=100)
+    assert alone.stdout.count("nobody tells its progress") == 3
+    tests: list[str | Path] = [sys.executable, "-m", "pytest", "--headway", "--headway-source", "proc", harness]
+    tests += ["-p", "no:cacheprovider", "-c", os.devnull]
+    done = subprocess.run(tests, capture_output=True, text=True, check=True, timeout=200, cwd=tmp_path)
+    assert "harness.py::test_parse" in done.stdout.partition("effective progress")[2]
+
+
 def test_the_example_shares_time_by_progress(tmp_path: Path, folder: Path) -> None:
-    source = Path(__file__).parents[2] / "examples" / "progress" / "pool.c"
+    source = EXAMPLES / "pool.c"
     built: list[str | Path] = [
         "cc",
         "-O2",
@@ -98,6 +119,3 @@ def test_the_example_shares_time_by_progress(tmp_path: Path, folder: Path) -> No
     by_turns, by_progress = (float(n) for n in re.findall(r"the most is ([0-9.]+) times", " ".join(words)))
     assert by_progress < by_turns
     assert by_progress < 1.2
-    alone = subprocess.run([tmp_path / "pool"], capture_output=True, text=True, check=False, timeout=100)
-    assert alone.returncode == 1
-    assert "run it with headway stat --publish" in alone.stderr

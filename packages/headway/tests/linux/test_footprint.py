@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from headway.linux.bpf.rings.transitions import words_of_rings
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs import processors
 from headway.linux.sources.ebpf import BpfSource, footprint
+from headway.linux.sources.ebpf.publication import SOCKET
 
 pytestmark = pytest.mark.root
 
@@ -43,7 +45,10 @@ def _of_maps() -> int:
     ],
     ids=["plain", "tasks", "events", "budget"],
 )
-def test_the_maps_take_what_is_said(measure: MeasureOptions, intervals: bool) -> None:
+def test_the_maps_take_what_is_said(
+    measure: MeasureOptions, intervals: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SOCKET, str(tmp_path / "progress"))
     selection, cpus = Selection(pids=(os.getpid(),)), processors.possible()
     before = _of_maps()
     source = BpfSource(
@@ -57,6 +62,10 @@ def test_the_maps_take_what_is_said(measure: MeasureOptions, intervals: bool) ->
     )
     with closing(source):
         source.begin()
+        if measure.publish:  # a user's map is made when one of its processes asks
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(os.environ[SOCKET])
+                source.service()
         taken = _of_maps() - before
     of_rings = footprint.of_rings(cpus, words_of_rings(cpus, WORDS)) + EXITS
     counting = footprint.counts_events(measure)

@@ -381,7 +381,7 @@ struct headway_publication {
     uint32_t state_units;  /* 36: entries of each thread there, by the place of its entry above */
     uint32_t names_at;     /* 40: the first entry with names of states */
     uint32_t n_names;      /* 44 */
-    uint32_t used;         /* 48: entries of threads that were ever used are below this; 0: not told */
+    uint32_t threads_used; /* 48: entries of threads that were ever used are below this; 0: not told */
     uint32_t overhead;     /* 52: the state in which the observer itself is */
     uint64_t spare[9];     /* 56 */
 };
@@ -405,7 +405,7 @@ struct headway_published_states {
     uint64_t told;           /* 0: the most processor time that the thread can have read of itself until `since` */
     uint64_t rpi;            /* 8: its processor time until then, without what was found to be stolen */
     uint64_t since;          /* 16: as above */
-    uint32_t used;           /* 24: cells in use */
+    uint32_t cells_used;     /* 24 */
     uint32_t state;          /* 28: of the time since then */
     uint32_t deferred_state; /* 32: of `deferred` above */
     uint32_t open_tag;       /* 36: 1 + the tag that was charged at `since` */
@@ -1140,7 +1140,7 @@ static inline int headway_parts_read_(struct headway_parts_ *parts) {
     parts->head = head;
     if (!head) return 0;
     parts->entries = HEADWAY_LOAD_(head->entries);
-    parts->used = HEADWAY_LOAD_(head->used);
+    parts->used = HEADWAY_LOAD_(head->threads_used);
     parts->states_at = HEADWAY_LOAD_(head->states_at);
     parts->names_at = HEADWAY_LOAD_(head->names_at);
     parts->n_names = HEADWAY_LOAD_(head->n_names);
@@ -1218,7 +1218,7 @@ static inline void headway_states_read_(const struct headway_published_states *f
         reading->name[i - 1] = 0;
     }
     if (!states) return;
-    reading->used = HEADWAY_LOAD_(from->used);
+    reading->used = HEADWAY_LOAD_(from->cells_used);
     reading->deferred_state = HEADWAY_LOAD_(from->deferred_state);
     reading->open_state = 0;
     headway_cells_read_(from, reading, states, own);
@@ -1507,7 +1507,8 @@ HEADWAY_SLOW_ int headway_progress_find_(void) {
             own->tid = (uint32_t)headway_syscall_(SYS_gettid);
             own->pid_namespace = mine->pid_namespace;
             entry = (const struct headway_published_thread *)mine->at;
-            used = mine->at->used && mine->at->used < mine->at->entries ? mine->at->used : mine->at->entries;
+            used = mine->at->threads_used;
+            if (!used || used > mine->at->entries) used = mine->at->entries;
             for (i = 1; i < used && !own->at; i++)
                 if (entry[i].tid == own->tid && entry[i].pid_namespace == own->pid_namespace) own->at = &entry[i];
             if (own->at) own->patience = 0;

@@ -879,7 +879,7 @@ struct publication {
 	__u32 state_units; /* entries of each thread there */
 	__u32 names_at; /* the first entry with names of states */
 	__u32 n_names;
-	__u32 used; /* entries of threads that were ever used are below this */
+	__u32 threads_used; /* entries of threads that were ever used are below this */
 	__u32 overhead; /* the number of the state in which headway itself is */
 	__u64 spare[9];
 };
@@ -904,7 +904,7 @@ struct published_states {
 	__u64 told; /* the most processor time that it can have read of itself until `since` */
 	__u64 rpi; /* its processor time until then, without what was found to be stolen */
 	__u64 since; /* as that of its struct published_thread, but for regions that are being read */
-	__u32 used; /* cells in use */
+	__u32 cells_used;
 	__u32 state; /* of the time since then */
 	__u32 deferred_state; /* of the deferred time there, or of a part of it */
 	__u32 open_tag; /* 1 + the tag of the region that is charged; 0: none */

@@ -220,7 +220,7 @@ GLOBAL int publish_state(u64 where, u32 state, u64 since, u32 absent)
 	}
 	to->birth = record->block && !to->marked ? 0 : record->birth; /* its block will be read at the end of a span */
 	u32 used = record->used;
-	states->used = used < N_PUBLISHED_STATES ? used : N_PUBLISHED_STATES;
+	states->cells_used = used < N_PUBLISHED_STATES ? used : N_PUBLISHED_STATES;
 	ORDER();
 	to->sequence = (to->sequence | 1) + 1;
 	return 0;
@@ -346,8 +346,8 @@ GLOBAL int begin_publication(u32 number, u32 publication)
 	for (u32 i = 0; i < N_CELLS && i < used; i++)
 		publish_cell(number, publication, i);
 	publish_name(number, publication);
-	if (head->used <= control.thread_records)
-		head->used = control.thread_records + 1;
+	if (head->threads_used <= control.thread_records)
+		head->threads_used = control.thread_records + 1;
 	return 0;
 }
 

@@ -77,7 +77,7 @@ class UserMaps:
             "state_units": PUBLISHED["STATE_UNITS"],
             "names_at": threads * (1 + PUBLISHED["STATE_UNITS"]),
             "n_names": len(names),
-            "used": used,
+            "threads_used": used,
             "overhead": STATES["OVERHEAD"],
         }
         self._head = packing("publication", *head).pack(*head.values())

@@ -101,21 +101,22 @@ def test_the_example_reports_progress_instead_of_time(tmp_path: Path, folder: Pa
     assert "harness.py::test_parse" in done.stdout.partition("effective progress")[2]
 
 
+def built(name: str, folder: Path) -> Path:
+    """An example, compiled as its first lines say."""
+    include = f"-I{headway.get_include()}"
+    source, program = EXAMPLES / f"{name}.c", folder / name
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-pthread", include, source, "-o", program], check=True)
+    return program
+
+
+def test_the_example_stands_back_while_others_are_ready(tmp_path: Path, folder: Path) -> None:
+    _, words = measure(built("yielding", tmp_path), "0.4", options=MeasureOptions(publish=True))
+    goes_on, stands_back = (float(n) for n in re.findall(r"the collector worked ([0-9.]+) %", " ".join(words)))
+    assert stands_back < goes_on
+
+
 def test_the_example_shares_time_by_progress(tmp_path: Path, folder: Path) -> None:
-    source = EXAMPLES / "pool.c"
-    built: list[str | Path] = [
-        "cc",
-        "-O2",
-        "-Wall",
-        "-Werror",
-        "-pthread",
-        f"-I{headway.get_include()}",
-        source,
-        "-o",
-        tmp_path / "pool",
-    ]
-    subprocess.run(built, check=True)
-    _, words = measure(tmp_path / "pool", "0.4", options=MeasureOptions(publish=True))
+    _, words = measure(built("pool", tmp_path), "0.4", options=MeasureOptions(publish=True))
     by_turns, by_progress = (float(n) for n in re.findall(r"the most is ([0-9.]+) times", " ".join(words)))
     assert by_progress < by_turns
     assert by_progress < 1.2

@@ -86,7 +86,14 @@ class StateObserver(Observer):
         for field, value in fields.items():
             width = 8 if field in ("birth", "since") else 4
             found.append((place * SIZE + layout.offset_of("published_thread", field), width, value))
-        more = {"rpi": 0, "told": 0, "since": since, "cells_used": len(cells), "state": NUMBERS[now], "pid": os.getpid()}
+        more = {
+            "rpi": 0,
+            "told": 0,
+            "since": since,
+            "cells_used": len(cells),
+            "state": NUMBERS[now],
+            "pid": os.getpid(),
+        }
         for field, value in more.items():
             width = 8 if field in ("rpi", "told", "since") else 4
             found.append((of * SIZE + layout.offset_of("published_states", field), width, value))

@@ -393,6 +393,7 @@ INLINE void publish_absent_thread(struct task_struct *task, struct thread_record
 	if (record->cpu || record->since != since || record->state != state) {
 		close_published_thread(number);
 		record->publication = 0;
+		record->publications = control.publications - 1; /* it may have found the map meanwhile: it does so again */
 	} else
 		record->publications = control.publications;
 }

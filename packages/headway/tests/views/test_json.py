@@ -12,6 +12,7 @@ from tests.ledgers import HOSTILE_NAMES, any_state_names, ledgers, names
 
 from headway.advice import advise
 from headway.model import Cell, Counted, Ledger, Processor, Quality, Thread, Window, merge
+from headway.model.forecast import Expectation
 from headway.model.uses import Uses
 from headway.verdict import Why, verdict
 from headway.views.durations import states_listed
@@ -28,7 +29,9 @@ def test_the_schema_is_one_and_every_field_of_it_is_closed() -> None:
     assert not VALIDATOR.is_valid({k: v for k, v in document.items() if k != "losses"})
     assert list(document) == schema()["required"]
     uses = Uses(calls=(), locks=())
-    counting = to_document(Ledger("bpf", Window(0, 1), counted={"cycles": Counted(2, 1)}, uses=uses))
+    counted = Ledger("bpf", Window(0, 1), counted={"cycles": Counted(2, 1)}, uses=uses)
+    counting = to_document(counted, forecast=Expectation(5, 3, 2, 1, None))
+    assert VALIDATOR.is_valid(counting)
     assert list(counting) == list(schema()["properties"])
     assert counting["counted"] == {"cycles": 0.5}
 

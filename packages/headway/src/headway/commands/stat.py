@@ -28,6 +28,7 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger
+from headway.model.forecast import Expectation, Forecast
 from headway.session.measure import observe
 from headway.views.listing import LINES
 
@@ -43,6 +44,12 @@ __all__ = ["command"]
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema); with -I one document a line.")
+@click.option(
+    "--work",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="The work needs so much EPI: with -I, say when it will be done (docs/prediction.md).",
+)
 @html_option
 @thresholds_option
 @click.option(
@@ -61,6 +68,7 @@ def command(
     duration: float | None,
     output: str | None,
     as_json: bool,
+    work: float | None,
     html: str | None,
     verbose: bool,
     durations: int | None,
@@ -94,6 +102,8 @@ def command(
         wanted.tell_others()
     if html is not None and interval is not None:
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
+    if work is not None and interval is None:
+        raise click.UsageError("--work says at each reading when the work will be done: give -I too")
     options = _options(wanted, tables, causes=verbose or html is not None, listed=listed, as_json=as_json)
     if durations and options.level is Level.CLOCKS:
         raise click.UsageError("clocks do not tell single waits: --durations needs --level switches or more")
@@ -112,6 +122,7 @@ def command(
             parts=wanted.why,
             tables=tables,
             durations=bool(durations),
+            forecast=None if work is None else Forecast(round(work * 1e9)),
         )
 
         def started(used: LinuxSource, reason: str) -> None:
@@ -170,7 +181,9 @@ class _Report:
         parts: tuple[str, ...],
         tables: tuple[str, ...],
         durations: bool,
+        forecast: Forecast | None,
     ) -> None:
+        self._forecast = forecast
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._where = where
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
@@ -200,11 +213,12 @@ class _Report:
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
         """Write one report. If it cannot be written, measuring goes on, and `error` says why."""
+        expected = self._expect(ledger)
         try:
             if self._as_json:
-                self._show_json(ledger, exit_status)
+                self._show_json(ledger, exit_status, expected)
             else:
-                self._show_table(ledger)
+                self._show_table(ledger, expected)
             self._stream.flush()
         except OSError as error:
             if not isinstance(error, BrokenPipeError):  # a reader that has gone away is no error
@@ -235,14 +249,28 @@ class _Report:
         self._facilities = self._facilities or facilities()
         return advise(ledger, self._thresholds, self._facilities)
 
-    def _show_json(self, ledger: Ledger, exit_status: int | None) -> None:
+    def _expect(self, ledger: Ledger) -> Expectation | None:
+        """Return when the work will be done; None: nobody asked, or EPI is not known here in time."""
+        epi = ledger.indices(*ledger.threads).epi if self._forecast is not None else None
+        if self._forecast is None or epi is None or ledger.unit != "ns":
+            return None
+        self._forecast.add(epi, ledger.window.duration)
+        return self._forecast.expect()
+
+    def _show_json(self, ledger: Ledger, exit_status: int | None, expected: Expectation | None) -> None:
         from headway.views.json import write
 
-        pieces = write(ledger, command=list(self._argv) or None, exit_status=exit_status, advice=self._advice(ledger))
+        pieces = write(
+            ledger,
+            command=list(self._argv) or None,
+            exit_status=exit_status,
+            advice=self._advice(ledger),
+            forecast=expected,
+        )
         self._stream.writelines(pieces)
         self._stream.write("\n")
 
-    def _show_table(self, ledger: Ledger) -> None:
+    def _show_table(self, ledger: Ledger, expected: Expectation | None) -> None:
         from headway.views.console import Console
         from headway.views.interval import heading
         from headway.views.lines import show
@@ -252,6 +280,12 @@ class _Report:
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
+        if expected is not None:
+            from headway.views.forecast import forecast_line
+
+            show(console, [forecast_line(expected, console.width)])
+        elif self._forecast is not None:
+            show(console, [[("work: EPI is not known here, or in cycles only: nothing can be expected", "")]])
         brief = self._quiet or self._interval
         if not brief:
             from headway.verdict import verdict

@@ -30,6 +30,7 @@ from headway.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from headway.advice import Advice
+    from headway.model.forecast import Expectation
 
 from .durations import durations_document, kept_in, states_listed
 from .schemas import schema_of
@@ -47,10 +48,11 @@ def to_document(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
+    forecast: Expectation | None = None,
 ) -> dict[str, Any]:
     """Return the ledger as plain dicts and lists, in the order of the schema.
 
-    ``exit_status`` is None while the command runs, and if there is no command.
+    ``exit_status`` is None while the command runs, and if there is no command. ``forecast``: when work will be done.
     """
     window, cost, kept = ledger.window, ledger.overhead, kept_in(ledger)
     return {
@@ -77,6 +79,7 @@ def to_document(
         "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
         **({"counted": {valid(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
         **use_documents(ledger.uses),
+        **({"forecast": asdict(forecast)} if forecast is not None else {}),
     }
 
 
@@ -123,10 +126,15 @@ def write(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
+    forecast: Expectation | None = None,
 ) -> Iterator[str]:
     """Yield the text of `dumps(to_document(...))` in parts. It is fast enough for thousands of threads every second."""
     around = to_document(
-        replace(ledger, threads=(), processors=()), command=command, exit_status=exit_status, advice=advice
+        replace(ledger, threads=(), processors=()),
+        command=command,
+        exit_status=exit_status,
+        advice=advice,
+        forecast=forecast,
     )
     around["verdict"] = verdict_documents(ledger)
     qualities = partial(_quality_text, {})

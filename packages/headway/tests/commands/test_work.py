@@ -1,0 +1,37 @@
+"""``headway stat --work``: when work will be done, in the report and in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+from tests.running import headway
+
+from headway.views.json import schema
+
+SPIN = ["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]
+
+
+def test_each_reading_says_when_the_work_will_be_done(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    done = headway("stat", "--source", "proc", "-I", "50", "--json", "--work", "0.01", "-o", report, "--", *SPIN)
+    assert done.returncode == 0
+    documents = [json.loads(line) for line in report.read_text().splitlines()]
+    for document in documents:
+        jsonschema.validate(document, schema())
+    forecasts = [document["forecast"] for document in documents]
+    assert {forecast["work"] for forecast in forecasts} == {10_000_000}
+    assert [forecast["done"] for forecast in forecasts] == sorted(forecast["done"] for forecast in forecasts)
+    made = sum(thread["indices"]["epi"] for document in documents for thread in document["threads"])
+    assert forecasts[-1]["done"] == made >= 10_000_000
+    assert forecasts[-1]["left"] == 0
+    done = headway("stat", "--source", "proc", "-I", "50", "--work", "1000", "-o", report, "--", *SPIN)
+    assert done.returncode == 0
+    assert "of 17 min EPI is done" in report.read_text()
+
+
+def test_work_without_readings_is_refused() -> None:
+    done = headway("stat", "--work", "5", "--", "true")
+    assert done.returncode == 125
+    assert "--work says at each reading when the work will be done: give -I too" in done.stderr

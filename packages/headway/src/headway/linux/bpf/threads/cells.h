@@ -84,7 +84,7 @@ INLINE u32 add_sum_to_cell(struct thread_record *record, u32 state, u64 time, u6
 		if (OPTION(tasks) && UNLIKELY(record->task_record))
 			add_to_task_cell(record->task_record, cell, time, count);
 		if (OPTION(publish) && record->publication)
-			publish_time(record->number | (u64)record->publication << 32, cell, state, time, count);
+			publish_time(record->number, cell, state, time, count);
 	}
 	return cell;
 }

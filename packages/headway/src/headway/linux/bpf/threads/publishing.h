@@ -99,22 +99,10 @@ INLINE void begin_publishing(struct published_thread *to)
 
 /* ---- times ---- */
 
-/* A thread is in a state of a tag for the first time: its user may learn the name. */
-GLOBAL int publish_name_of_state(u32 publication, u32 state)
+/* Time is added to a cell of a thread. `cell`: 1 + its number. */
+INLINE int publish_time_in(u32 publication, u32 number, u32 cell, u32 state, u64 time, u64 count)
 {
-	u32 tag = state - TAG;
-	struct tag_name *from = tag < N_TAGS ? bpf_map_lookup_elem(&tag_names, &tag) : NULL;
-	struct published_names *to =
-		published_unit(publication, settings.published * (1 + STATE_UNITS) + state / UNIT_NAMES);
-	if (from && to && from->name[0])
-		bpf_probe_read_kernel(to->names[MASKED(state, UNIT_NAMES)].name, sizeof(from->name), from->name);
-	return 0;
-}
-
-/* Time is added to a cell of a thread. `where`: the number of its record, above it its publication. `cell`: 1 + its number. */
-GLOBAL int publish_time(u64 where, u32 cell, u32 state, u64 time, u64 count)
-{
-	u32 number = where, publication = where >> 32, i = cell - 1;
+	u32 i = cell - 1;
 	struct published_thread *to = published_thread_of(publication, number);
 	if (!time && !count)
 		return 0;
@@ -128,14 +116,17 @@ GLOBAL int publish_time(u64 where, u32 cell, u32 state, u64 time, u64 count)
 	begin_publishing(to);
 	to->times[MASKED(published_kind(state), N_PUBLISHED)] += time;
 	struct cell *c = &cells->cells[MASKED(i, UNIT_CELLS)];
-	if (UNLIKELY(!c->count)) {
+	if (UNLIKELY(!c->count))
 		c->count = (u64)state << COUNT_BITS;
-		if (state >= TAG)
-			publish_name_of_state(publication, state);
-	}
 	c->time += time;
 	c->count += count;
 	return 0;
+}
+
+GLOBAL int publish_time(u32 number, u32 cell, u32 state, u64 time, u64 count)
+{
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
+	return record ? publish_time_in(record->publication, number, cell, state, time, count) : 0;
 }
 
 /* An interrupt met a handler, and has ended: the next handler charges it. */
@@ -150,6 +141,17 @@ INLINE void publish_deferred(struct processor *p, u32 state)
 		return;
 	to->deferred = p->deferred_total - p->absorbed_total;
 	states->deferred_state = state;
+}
+
+/* A thread has a tag whose state this is: its user may learn the name. */
+INLINE void publish_name_of_state(u32 publication, u32 state)
+{
+	u32 tag = state - TAG;
+	struct tag_name *from = tag < N_TAGS ? bpf_map_lookup_elem(&tag_names, &tag) : NULL;
+	struct published_names *to =
+		published_unit(publication, settings.published * (1 + STATE_UNITS) + state / UNIT_NAMES);
+	if (from && to && from->name[0])
+		bpf_probe_read_kernel(to->names[MASKED(state, UNIT_NAMES)].name, sizeof(from->name), from->name);
 }
 
 /* A tag of the running thread's block, as it is now. */
@@ -185,7 +187,7 @@ GLOBAL int publish_growth(u32 number, u32 publication, u32 tag, u64 growth)
 
 /* ---- threads ---- */
 
-/* A thread is in this state since that moment. `where`: as above. `absent`: 0, or PUBLISHED_ABSENT if it has no processor. */
+/* A thread is in this state since that moment. `where`: the number of its record, above it its publication. `absent`: 0, or PUBLISHED_ABSENT if it has no processor. */
 GLOBAL int publish_state(u64 where, u32 state, u64 since, u32 absent)
 {
 	u32 number = where, publication = where >> 32;
@@ -309,8 +311,7 @@ GLOBAL int publish_cell(u32 number, u32 publication, u32 cell)
 		return 0;
 	struct cell *c = &record->cells[MASKED(cell, N_CELLS)];
 	u64 count = c->count;
-	publish_time(
-		number | (u64)publication << 32, cell + 1, count >> COUNT_BITS, c->time, count & ((1ull << COUNT_BITS) - 1));
+	publish_time_in(publication, number, cell + 1, count >> COUNT_BITS, c->time, count & ((1ull << COUNT_BITS) - 1));
 	return 0;
 }
 

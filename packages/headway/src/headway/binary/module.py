@@ -6,7 +6,7 @@ import platform
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from headway.errors import HeadwayError
@@ -105,6 +105,17 @@ class Module:
             self.problem = str(error)
         self._starts = array("Q", sorted(address for address in found if 0 <= address < 1 << 64))
         self._symbols = [found[address] for address in self._starts]
+
+    def addresses(self, names: Collection[str]) -> dict[str, tuple[int, int]]:
+        """Return address, as linked, and size of what has these names, as far as the file tells."""
+        found: dict[str, tuple[int, int]] = {}
+        with suppress(HeadwayError):
+            for symbol in self._image.symbols() if self._image is not None else ():
+                if symbol.defined and symbol.name in names:
+                    found.setdefault(symbol.name, (symbol.address, symbol.size))
+                    if len(found) == len(names):
+                        break
+        return found
 
     def line(self, address: int) -> tuple[str, int] | None:
         """Return the source file, without its folders, and the line of an address, as linked."""

@@ -123,6 +123,11 @@ _LOSSES = (
         constant="LOST_PROCESSES",
     ),
     Loss(
+        "python_code_without_room",
+        "functions of Python whose names could not be told because there was no room: their frames have no names",
+        constant="LOST_CODE",
+    ),
+    Loss(
         "thread_contexts_unread",
         "thread contexts of OpenTelemetry that could not be read, or contradict themselves: their time is in no task",
         constant="LOST_CONTEXTS",

@@ -164,7 +164,7 @@ INLINE void enter_kernel(struct processor *p, u32 state, u32 kind)
 
 /* ---- the scheduler ---- */
 
-static const volatile u8 no_cells[N_STATES] SEC(".rodata.no_cells");
+static const volatile u8 no_cells[N_STATES] SEC(".rodata.none");
 
 /* Sends the thread's totals to the reader, and frees its thread record for another thread. */
 NOINLINE int close_thread_record(struct processor *p, struct thread_record *record, u32 number, u64 now)
@@ -1056,6 +1056,12 @@ INLINE void walk_sampled_stack(struct sample_event *event, u32 pid)
 		return;
 	event->pc = stack->frames[0] & ~(0xffull << 56);
 	stack->frames[0] &= 0xffull << 56; /* the mark */
+	struct stack *python = python_stack_of(walk_slot(1));
+	if (python) { /* likewise the innermost frame's instruction */
+		event->instruction = (u32)python->frames[0] >> PYTHON_INSTRUCTION_SHIFT;
+		python->frames[0] &= ~((u64)PYTHON_NO_INSTRUCTION << PYTHON_INSTRUCTION_SHIFT);
+		store_python_stack(stack, walk_slot(1));
+	}
 	event->stack = store_words(stack, stack->depth);
 }
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol
 
 from headway.binary.kallsyms import KernelSymbols
 from headway.binary.module import Module
@@ -24,6 +25,7 @@ from headway.linux.procfs.status import status
 from headway.model import Frame
 
 from .modules import Modules, Space
+from .python import CodeObject
 from .walked import Walked, words_of
 
 __all__ = ["Stacks", "frames_made_code"]
@@ -72,6 +74,18 @@ _PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
 _FRAMED = re.compile(r"node(js)?|libnode\.so.*|libcoreclr\.so")
 """Runtimes whose compilers set up a frame pointer in all that they make: V8, and that of .NET."""
 
+_SHIM = "<shim>"
+"""The file of code that the interpreter itself puts around that of the program."""
+
+
+class PythonFrames(Protocol):
+    """Knows the frames of Python by the numbers that stand for them."""
+
+    def frame(self, word: int) -> tuple[CodeObject | None, int | None, bool]:
+        """Return what a frame executes, the number of its instruction, and whether a run of frames ends with it."""
+        ...
+
+
 _Key = tuple[Space | None, tuple[int, ...], tuple[int, ...], bool, Walked | None]
 
 
@@ -81,6 +95,8 @@ class Stacks:
     def __init__(self, modules: Modules, kernel: KernelSymbols | None = None) -> None:
         self.modules = modules
         self.kernel = kernel or KernelSymbols()
+        self.python: PythonFrames | None = None
+        """Knows frames of Python; None: they are not read."""
         self.notes: list[str] = []
         self._numbers: dict[_Key, int] = {}
         self._places: dict[tuple[Space | None, int], tuple[Module | None, int] | None] = {}
@@ -157,7 +173,7 @@ class Stacks:
             if space is not None and inside and inside[0].module is None:
                 self._made[number] = _runtime(space)
             if why:
-                inside.append(Frame(why, None, None, None, None, "none"))
+                inside.append(_reason(why))
                 self._cut[number] = module
             if _SKIPPED in inside:
                 self._skipped[number] = inside[inside.index(_SKIPPED) - 1].module or ""
@@ -208,10 +224,15 @@ class Stacks:
         """Return the frames of a stack that the programs have walked, and one that says why it ends early."""
         frames: list[Frame] = []
         module: Module | None = None
+        runs = self._python_runs(walked)
         for i, address in enumerate(user):
             at = address - (i > 0)
             place = self._places.get((space, at))
             module, inside = place if place is not None else (None, at)
+            run = next(runs, None) if i in walked.runs else None
+            if run is not None:
+                frames += run
+                continue
             frames.append(self._frame(space, module, inside, at))
             if i in walked.unsure and i + 1 < len(user) and not (module is not None and module.sets_frame(inside)):
                 frames.append(_SKIPPED)
@@ -220,8 +241,26 @@ class Stacks:
         else:
             name = module.name if module is not None else ""
             self._ended[number] = walked.why, name
-            frames.append(Frame(words_of(walked.why, name), None, None, None, None, "none"))
+            frames.append(_reason(words_of(walked.why, name)))
+        frames += (frame for run in runs for frame in run)  # whose native frames are further up
+        if walked.why_python:
+            frames.append(_reason(words_of(walked.why_python, "")))
         return frames
+
+    def _python_runs(self, walked: Walked) -> Iterator[list[Frame]]:
+        """Yield the frames of Python that each of the native frames that execute some executes, innermost first."""
+        run: list[Frame] = []
+        ended = True
+        for word in walked.python if self.python is not None else ():
+            assert self.python is not None
+            code, instruction, ended = self.python.frame(word)
+            if code is None or code.file != _SHIM:
+                run.append(_python_frame(code, instruction))
+            if ended:
+                yield run
+                run = []
+        if not ended:
+            yield run
 
     def _frame(self, space: Space, module: Module | None, inside: int, address: int) -> Frame:
         if module is None:
@@ -308,6 +347,18 @@ class Stacks:
             if time * 1000 >= of > 0:  # of all the time, and waits may be most of that
                 share = f"{time / of:.0%}" if time * 100 >= of else "less than 1%"
                 yield f"code that {who} made at run time has no names in {share} of the time: {cure}"
+
+
+def _reason(why: str) -> Frame:
+    return Frame(why, None, None, None, None, "none")
+
+
+def _python_frame(code: CodeObject | None, instruction: int | None) -> Frame:
+    """Return a frame of Python; None: what it executes is not known."""
+    if code is None or (code.name is None and code.file is None):
+        return Frame("[a function of Python that could not be read]", None, None, None, None, "python")
+    file = os.path.basename(code.file) if code.file is not None else None
+    return Frame(code.name, file, code.line(instruction), code.file, None, "python")
 
 
 def _share(part: int, of: int) -> str:

@@ -17,6 +17,9 @@ STACK_ENDS = {
     "32_bit": "[32-bit code is not unwound]",
     "made": "[no unwind information: code made at run time]",
     "no_room": "[no room for the unwind information of {}]",
+    "python_not_readable": "[frames of Python not readable]",
+    "python_no_code": "[no code in a frame of Python]",
+    "python_deep": "[cut off: deeper than 128 frames of Python]",
 }
 """The frame that ends a stack, by the reason; ``{}`` is the module in which that was."""
 
@@ -31,6 +34,12 @@ class Walked:
     """Places of frames whose caller was found by a frame pointer, which the frame may not have set up."""
     at: int = 0
     """The address at which the walk ended, as far as 48 bits tell."""
+    python: tuple[int, ...] = ()
+    """The frames of Python, innermost first, as numbers that `PythonFrames` knows."""
+    runs: tuple[int, ...] = ()
+    """Places of the native frames that execute the runs of these, one each."""
+    why_python: str = ""
+    """As `why`, of the frames of Python; empty: there are no more."""
 
 
 def words_of(why: str, module: str) -> str:

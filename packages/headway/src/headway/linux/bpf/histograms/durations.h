@@ -65,8 +65,8 @@ struct {
 /* How many histograms were in use so far. */
 u32 histograms_used[1] SEC(".bss.histograms_used");
 
-static const volatile u8 no_numbers[N_CELLS * sizeof(u32)] SEC(".rodata.no_numbers");
-static const volatile u8 no_durations[sizeof(struct histogram)] SEC(".rodata.no_durations");
+static const volatile u8 no_numbers[N_CELLS * sizeof(u32)] SEC(".rodata.none");
+static const volatile u8 no_durations[sizeof(struct histogram)] SEC(".rodata.none");
 
 /* The logarithm of the buckets of each power of two. */
 INLINE u32 part_bits(void)

@@ -55,14 +55,6 @@ struct {
 	UINT(max_entries, 4096);
 } sample_events SEC(".maps");
 
-INLINE void count_stack_loss(u32 what)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct processor *p = bpf_map_lookup_elem(&processors, &cpu);
-	if (p)
-		p->losses[MASKED(what, N_LOSSES)]++;
-}
-
 /* Keeps a stack of `depth` words. Returns its hash; 0: there is no stack; STACK_LOST: no room for it. */
 NOINLINE u64 store_words(struct stack *stack, u32 depth)
 {
@@ -90,11 +82,30 @@ INLINE u64 store_stack(struct stack *stack, long size)
 	return size < 8 ? 0 : store_words(stack, (u64)size / 8);
 }
 
+/* Returns the frames of Python that belong to the stack that was walked last in this slot; NULL: there are none. */
+INLINE struct stack *python_stack_of(u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct python_walk *p = bpf_map_lookup_elem(&python_walks, &slot);
+	return w && p && w->python && p->stack.depth ? &p->stack : NULL;
+}
+
+/* Keeps them, and adds their hash to the stack, behind why that ends. */
+INLINE void store_python_stack(struct stack *stack, u32 slot)
+{
+	struct stack *frames = python_stack_of(slot);
+	if (frames)
+		add_word(stack, store_words(frames, frames->depth));
+}
+
 /* Keeps the present user stack of the running thread, walked by its rules. Returns as store_words does. */
 NOINLINE u64 store_walked_stack(u32 pid)
 {
 	struct stack *stack = walk_user_stack(walk_slot(0), pid);
-	return stack ? store_words(stack, stack->depth) : 0;
+	if (!stack)
+		return 0;
+	store_python_stack(stack, walk_slot(0));
+	return store_words(stack, stack->depth);
 }
 
 /* Keeps the present stack of the running thread. Returns as store_words does. */

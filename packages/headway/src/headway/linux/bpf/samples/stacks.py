@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from headway.linux.symbols.walked import Walked
 
+from ..interpreters.python import PythonReader, instructed
 from ..programs.libbpf import BpfError, Library, Object, RingReader
 from ..reading.memory import BpfMaps
 from ..shared.layout import N_STACK, SAMPLE_EVENTS, fields_of, offset_of, packing, size_of
-from ..unwinding.tables import CodeTables, walked
+from ..unwinding.tables import CodeTables, python_part, walked
 
 __all__ = ["Away", "StackReader", "sizes"]
 
@@ -82,7 +83,9 @@ class StackReader:
         self._memory = memory
         self.tables = CodeTables(programs) if unwind else None
         """What the programs walk stacks by; None: the kernel walks them."""
-        self._waiting: dict[int, list[tuple[int, int, int]]] = {}
+        self.python = PythonReader(library, programs, self.tables.pythons.builds) if self.tables is not None else None
+        """What frames of Python execute; None: they are not read."""
+        self._waiting: dict[int, list[tuple[int, int, int, int]]] = {}
         self._told = 0
         self._words: dict[int, Frames] = {}
         self._times, self._stacks = programs.map("stack_times"), programs.map("stacks")
@@ -108,6 +111,8 @@ class StackReader:
         """Take over what was told."""
         if self._ring is not None:
             self._ring.consume()
+        if self.python is not None:
+            self.python.consume()
 
     def forget(self) -> None:
         """Begin anew: what was measured until now was a trial."""
@@ -122,6 +127,8 @@ class StackReader:
         """Free the ring, and let go of the tables; may be called again."""
         if self.tables is not None:
             self.tables.close()
+        if self.python is not None:
+            self.python.close()
         if self._ring is not None:
             self._ring.close()
             self._ring = None
@@ -158,17 +165,25 @@ class StackReader:
         events = np.frombuffer(bytes(self._events[self._told : size]), dtype=_EVENT)
         self._told = size
         taken = events[events["kind"] == SAMPLE_EVENTS["SAMPLE_TAKEN"]]
-        for tid, *row in zip(*(taken[name].tolist() for name in ("tid", "time", "pc", "stack")), strict=True):
-            self._waiting.setdefault(tid, []).append((row[0], row[1], row[2]))
+        columns = (taken[name].tolist() for name in ("tid", "time", "pc", "stack", "instruction"))
+        for tid, *row in zip(*columns, strict=True):
+            self._waiting.setdefault(tid, []).append((row[0], row[1], row[2], row[3]))
 
-    def _stack_at(self, pc: int, number: int) -> tuple[Frames, Walked | None]:
+    def _stack_at(self, pc: int, number: int, instruction: int) -> tuple[Frames, Walked | None]:
         if not pc:
             return (), None
+        words = self._words_of(number) or (0,)
+        python = self._words_of(python_part(words))
+        if python:
+            python = (instructed(python[0], instruction), *python[1:])
+        return walked((pc | words[0] & _MARK, *words[1:]), python)
+
+    def _words_of(self, number: int) -> Frames:
+        """Return the words of a stack; none if it is not there."""
         if number not in self._words:
-            value = self._stacks.get(number.to_bytes(8, "little"))
-            self._words[number] = _frames_of(value) if value is not None else (0,)
-        mark = self._words[number][0] & _MARK
-        return walked((pc | mark, *self._words[number][1:]))
+            value = self._stacks.get(number.to_bytes(8, "little")) if number else None
+            self._words[number] = _frames_of(value) if value is not None else ()
+        return self._words[number]
 
     def states(
         self, times: NDArray[np.int64], tids: NDArray[np.int32], tolerance: int
@@ -209,7 +224,7 @@ class StackReader:
             frames, inside = stacks.get(user, ()), stacks.get(kernel, ())
             known, how = bool(frames or inside), None
             if self.tables is not None and frames:
-                frames, how = walked(frames)
+                frames, how = walked(frames, stacks.get(python_part(frames), ()))
             yield Away(tid, pid, birth, self._memory.state_name(state), time, count, frames, inside, how, known)
 
     def _read_stacks(self) -> Mapping[int, Frames]:

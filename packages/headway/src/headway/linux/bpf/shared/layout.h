@@ -50,7 +50,8 @@ enum size {
 	ATTRIBUTE_BYTES = 1024, /* and their bytes, a power of two */
 	TRACE_WORDS = 2, /* words of the id of a trace */
 	VECTOR_BASE = 1024, /* musl on arm64 keeps the address of the vector below the thread pointer */
-	N_STACK = 129, /* words of a stack that are kept: 128 frames, and why it ends; the kernel's own walk gives 127 */
+	N_STACK_FRAMES = 128, /* frames of a stack that are kept; the kernel's own walk gives 127 */
+	N_STACK = 130, /* and words: why it ends, and the hash of the frames of an interpreter */
 	N_BUCKETS = 43, /* powers of two that durations are told apart by; the last has all above 2^41 ns, 37 min */
 };
 
@@ -198,6 +199,7 @@ enum loss { /* counts of what headway could not see */
 	LOST_HISTOGRAMS, /* states of threads for whose durations there was no room */
 	LOST_BUCKETS, /* occurrences that were taken back, and whose bucket was no longer known */
 	LOST_PROCESSES, /* threads whose process got no number: their time ready is not divided */
+	LOST_CODE, /* code objects of Python whose names found no room on the ring */
 	LOST_CONTEXTS, /* thread contexts that could not be read, or contradict themselves: the thread works on no task then */
 	N_KNOWN_LOSSES,
 };
@@ -662,6 +664,7 @@ struct stack {
 /* The highest byte of a word of a stack that is no address; the kernel's own walk has none. */
 enum stack_word {
 	STACK_UNSURE = 1, /* an address whose caller was found by a frame pointer that it may not have set up yet */
+	STACK_RUNS = 2, /* an address in an interpreter, which executes the next run of its frames there */
 	STACK_END = 255, /* the stack ends: below, a byte why, and 48 bits of the address at which it does */
 };
 
@@ -678,6 +681,9 @@ enum stack_end {
 	END_32_BIT,
 	END_MADE, /* code that was made at run time */
 	END_NO_ROOM, /* there is no room for the rows of the module */
+	END_PYTHON_NOT_READABLE, /* a frame of Python, or its code */
+	END_PYTHON_NO_CODE, /* what should be the code of a frame is none */
+	END_PYTHON_DEEP, /* there are more frames of Python than are kept */
 };
 
 /* ---- how callers are found (unwinding/unwinding.h) ---- */
@@ -735,6 +741,9 @@ struct code_mapping {
 struct code_space {
 	__u32 first, count;
 	__u64 version; /* another for each that is known */
+	__u64 runtime; /* where its _PyRuntime is */
+	__u32 python; /* 1 + its entry of python_layouts; 0: it has no Python that is known */
+	__u32 spare;
 };
 
 enum recent_size { N_SEGMENTS = 2, N_LATE = 48 };
@@ -758,14 +767,84 @@ struct code_file {
 	__u64 base; /* the address as linked that its rows count from */
 	__u64 entry; /* as linked: where the program begins */
 	struct file_key interpreter; /* the file that the kernel maps with it; all zero: none that is known */
+	__u64 runtime; /* of its _PyRuntime from `base` on */
+	__u32 python; /* 1 + its entry of python_layouts; 0: it is no Python */
+	__u32 spare;
 	struct code_segment segments[N_SEGMENTS];
 };
 
 /* Code that a process has mapped, of which the reader may not know yet (recent_code.h). */
 struct recent_code {
 	__u64 version;
-	__u32 n, spare;
+	__u64 runtime; /* as in struct code_space */
+	__u32 python;
+	__u32 n;
 	struct code_mapping mappings[N_LATE];
+};
+
+/* ---- frames of Python (interpreters/python.h) ---- */
+
+enum python_size {
+	PYTHON_FRAME = 128, /* bytes of a frame that are looked at, at most; a power of two */
+	PYTHON_CODE = 256, /* likewise, of a code object */
+	PYTHON_NAME = 256, /* bytes of a string object that is the name of a function */
+	PYTHON_FILE = 512, /* or of a file */
+	PYTHON_LINES = 1 << 14, /* bytes of a table of lines; a power of two */
+};
+
+/* How it is known which frames a native frame of the interpreter executes. */
+enum python_runs {
+	RUN_BY_ADDRESS, /* one each, wherever the interpreter's function is (3.9) */
+	RUN_BY_C_FRAME, /* one each; a CFrame is in the native frame (3.10) */
+	RUN_BY_FLAG, /* the last one says so; a _PyCFrame is in the native frame (3.11) */
+	RUN_BY_OWNER, /* a frame in the native frame ends them (3.12 and later) */
+};
+
+/* Where a version of Python keeps things: offsets in bytes. */
+struct python_layout {
+	__u64 code_type; /* of PyCode_Type from _PyRuntime on */
+	__u64 evaluating; /* of the function that executes frames, likewise */
+	__u32 evaluating_size;
+	__u32 runs; /* one of enum python_runs */
+	__u32 runtime_interpreters, interpreter_next, interpreter_threads;
+	__u32 thread_previous, thread_next, thread_interpreter, thread_id;
+	__u32 thread_frame; /* of the innermost frame, if there is no C frame that has it */
+	__u32 thread_c_frame; /* 0: it has none */
+	__u32 c_frame_current; /* 1 + that of the innermost frame; 0: the thread has it */
+	__u32 c_frame_previous;
+	__u32 frame_size; /* bytes in which the following are */
+	__u32 frame_previous, frame_code, frame_instruction;
+	__u32 frame_entry; /* the flag, or the owner */
+	__u32 entry_owner; /* from this one on it is an entry */
+	__u32 code_size; /* bytes in which the following are, without the instructions */
+	__u32 code_file, code_name, code_lines, code_first_line;
+	__u32 code_instructions; /* 0: the frame has the number of the instruction */
+	__u32 instruction_size; /* that number counts so many bytes */
+	__u32 bytes_size, bytes_data;
+};
+
+/* A word of a stack of Python: the number of a code object, above the number of an instruction and a bit. */
+enum python_word {
+	PYTHON_RUN_ENDS = 1, /* the bit: the native frame that executes this one executes no further one */
+	PYTHON_INSTRUCTION_SHIFT = 1,
+	PYTHON_NO_INSTRUCTION = 0x7fffffff, /* it is not known */
+	PYTHON_NUMBER_SHIFT = 32,
+};
+
+/* A code object that was seen for the first time. */
+struct python_code {
+	__u64 code; /* its address */
+	__u64 name_at, file_at, lines_at; /* those of the objects below */
+	__u32 number; /* of the code object, among those of all processes */
+	__u32 pid; /* as the reader knows it */
+	__u32 first_line;
+	__u32 python; /* the entry of python_layouts */
+	__u32 name_size, file_size; /* bytes that could be read */
+	__u32 lines_size; /* bytes of the table of lines; there are PYTHON_LINES of them at most here */
+	__u32 lines_read;
+	__u8 name[PYTHON_NAME];
+	__u8 file[PYTHON_FILE];
+	__u8 lines[PYTHON_LINES];
 };
 
 struct stack_key {
@@ -788,6 +867,8 @@ struct sample_event {
 	__u64 stack; /* the hash of the words that follow `pc` in its stack */
 	__u32 tid, pid;
 	__u16 kind, state, cpu, spare;
+	__u32 instruction; /* of the innermost frame of Python, which is 0 in its stack */
+	__u32 spare_word;
 };
 
 /* How many bytes of code a sample of user code has, from before the instruction and from its beginning on. */

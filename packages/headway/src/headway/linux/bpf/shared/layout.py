@@ -24,6 +24,9 @@ __all__ = [
     "PUBLICATION_VERSION",
     "PUBLISHED",
     "PUBLISHED_KINDS",
+    "PYTHON_RUNS",
+    "PYTHON_SIZES",
+    "PYTHON_WORDS",
     "READY_PARTS",
     "RING",
     "RING_RECORDS",
@@ -94,6 +97,8 @@ STACK_ENDS = {n: name.removeprefix("END_").lower() for name, n in _numbers("stac
 """Why a stack ends, by number."""
 CODE_KINDS = _numbers("code_kind")
 """The bits that say how code without rows is walked."""
+PYTHON_RUNS, PYTHON_SIZES, PYTHON_WORDS = map(_numbers, ("python_runs", "python_size", "python_word"))
+"""How runs of frames are told apart, the sizes of what is read of objects, and the parts of the word of a frame."""
 FRAME_CHUNK = CONSTANTS["FRAME_CHUNK"]
 """Rows of call frames for which memory is taken at once."""
 

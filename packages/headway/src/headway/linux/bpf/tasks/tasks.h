@@ -137,7 +137,7 @@ GLOBAL u64 task_record_of(u32 number, u64 task, u32 name)
 	return at;
 }
 
-static const volatile u64 no_task_cells[2 * N_CELLS] SEC(".rodata.no_task_cells");
+static const volatile u64 no_task_cells[2 * N_CELLS] SEC(".rodata.none");
 
 /* Sends the first of a thread's records of tasks to the reader, and frees it. */
 GLOBAL u64 close_task_record(u32 number)

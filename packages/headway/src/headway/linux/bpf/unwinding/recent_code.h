@@ -15,7 +15,7 @@
 enum { AUXILIARY_PAIRS = 28, AT_BASE = 7, AT_ENTRY = 9, AT_SYSINFO_EHDR = 33, AT_NULL = 0 }; /* linux/auxvec.h */
 enum { EXECUTABLE = 4 /* PROT_EXEC */, PAGE_BITS = 12 };
 
-static const struct recent_code no_recent_code SEC(".rodata.no_recent_code");
+static const struct recent_code no_recent_code SEC(".rodata.none");
 
 struct {
 	UINT(type, MAP_HASH);
@@ -44,6 +44,10 @@ INLINE void add_recent(struct recent_code *recent, const struct code_file *file,
 	mapping->first = file->first;
 	mapping->count = file->count;
 	mapping->kind = file->kind;
+	if (file->python) {
+		recent->runtime = start - mapping->delta + file->runtime;
+		recent->python = file->python;
+	}
 	ORDER();
 	recent->n = n + 1;
 }

@@ -26,10 +26,11 @@ from headway.linux.procfs.maps import Mapping
 from headway.linux.symbols.walked import Walked
 from headway.system_call import c_library
 
+from ..interpreters.python import Pythons
 from ..programs.libbpf import BpfError, Object
 from ..shared.layout import CODE_KINDS, FRAME_CHUNK, STACK_ENDS, STACK_WORDS, pack, size_of
 
-__all__ = ["CodeTables", "FrameFiles", "sizes", "walked"]
+__all__ = ["CodeTables", "FrameFiles", "python_part", "sizes", "walked"]
 
 SPACES = 1 << 13
 """Processes that there is room for."""
@@ -72,21 +73,41 @@ def sizes(cpus: int) -> dict[str, int]:
     }
 
 
-def walked(words: Sequence[int]) -> tuple[tuple[int, ...], Walked]:
-    """Return the addresses of a stack as the programs left it, and how far it was walked."""
-    why, at, unsure = "no_mappings", 0, []
+def walked(words: Sequence[int], python: Sequence[int] = ()) -> tuple[tuple[int, ...], Walked]:
+    """Return the addresses of a stack as the programs left it, and how far it was walked.
+
+    ``python``: the words of its frames of Python (`python_part`).
+    """
+    why, at, unsure, runs = "no_mappings", 0, [], []
     addresses = []
     for place, word in enumerate(words):
         mark = word >> 56
         if mark == STACK_WORDS["STACK_END"]:
-            why, at = STACK_ENDS.get(word >> 48 & 255, "no_information"), word & (1 << 48) - 1
+            why, at = end_of(word), word & (1 << 48) - 1
             break
-        if mark == STACK_WORDS["STACK_UNSURE"]:
+        if mark & STACK_WORDS["STACK_UNSURE"]:
             unsure.append(place)
+        if mark & STACK_WORDS["STACK_RUNS"]:
+            runs.append(place)
         addresses.append(word & _ADDRESS)
     else:
         why = "deep"
-    return tuple(addresses), Walked("" if why == "outermost" else why, tuple(unsure), at)
+    why_python = ""
+    if python and python[-1] >> 56 == STACK_WORDS["STACK_END"]:
+        why_python, python = end_of(python[-1]), python[:-1]
+    return tuple(addresses), Walked(
+        "" if why == "outermost" else why, tuple(unsure), at, tuple(python), tuple(runs), why_python
+    )
+
+
+def python_part(words: Sequence[int]) -> int:
+    """Return the hash of the frames of Python of a stack, which stands behind its end; 0: it has none."""
+    return words[-1] if len(words) > 1 and words[-2] >> 56 == STACK_WORDS["STACK_END"] else 0
+
+
+def end_of(word: int) -> str:
+    """Return why a stack ends, by its last word."""
+    return STACK_ENDS.get(word >> 48 & 255, "no_information")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +118,10 @@ class _Rows:
     first: int = 0
     count: int = 0
     kind: int = 0
+    python: int = 0
+    """The number of its Python; 0: it has none."""
+    runtime: int = 0
+    """Where that has its `_PyRuntime`, from the module's base on."""
 
 
 class FrameFiles:
@@ -157,6 +182,7 @@ class CodeTables:
         self._left: list[tuple[int, int]] = []
         self._free: list[tuple[int, int]] = []
         self._version = 0
+        self.pythons = Pythons(programs)
         self.problems: dict[str, str] = {}
         """What has found no room."""
         self._take_memory(_FIRST_ROWS)
@@ -176,6 +202,7 @@ class CodeTables:
         """
         entries = []
         known: dict[Module, tuple[int, int]] = {}
+        python: Mapping_[str, int] = {}
         for mapping, module in code:
             if module is None:
                 kind = CODE_KINDS["CODE_MADE"]
@@ -193,8 +220,10 @@ class CodeTables:
             if delta is None or not 0 <= delta < 1 << 32:
                 entries.append((mapping.start, mapping.end, 0, 0, 0, rows.kind))
             else:
+                if rows.python:
+                    python = {"python": rows.python, "runtime": mapping.start - delta + rows.runtime}
                 entries.append((mapping.start, mapping.end, delta, rows.first, rows.count, rows.kind))
-        self._publish(pid, entries)
+        self._publish(pid, entries, python)
         self._recognise(known)
 
     def expect(self, expected: Iterable[tuple[Module, Mapping, Module | None]]) -> None:
@@ -245,6 +274,8 @@ class CodeTables:
                 "n_segments": len(frames.segments),
                 "base": frames.base,
                 "entry": frames.entry,
+                "python": rows.python,
+                "runtime": rows.runtime,
                 "interpreter": struct.pack("<QQ", *interpreter),
                 "segments": segments,
             },
@@ -260,7 +291,7 @@ class CodeTables:
         if pid in self._blocks:
             self._left.append(self._blocks.pop(pid))
 
-    def _publish(self, pid: int, entries: Sequence[tuple[int, ...]]) -> None:
+    def _publish(self, pid: int, entries: Sequence[tuple[int, ...]], python: Mapping_[str, int]) -> None:
         first = self._room(len(entries))
         if first is None:
             self.forget(pid)
@@ -268,7 +299,7 @@ class CodeTables:
             return
         self._mappings[first : first + len(entries)] = np.array(sorted(entries), _CODE_MAPPING)
         self._version += 1
-        space = {"first": first, "count": len(entries), "version": self._version}
+        space = {"first": first, "count": len(entries), "version": self._version, **python}
         try:
             self._spaces.set(pid, pack("code_space", space))
         except BpfError:
@@ -316,7 +347,9 @@ class CodeTables:
         first = self._used
         self._write(first, rows)
         self._used += count
-        return _Rows(_without_rows(frames), first, count, kind)
+        found = self.pythons.add(module)
+        python, runtime = (found[0], found[1].runtime - frames.base) if found is not None else (0, 0)
+        return _Rows(_without_rows(frames), first, count, kind, python, runtime)
 
     def _number(self, rules: NDArray[np.void]) -> NDArray[np.uint32] | None:
         """Return the numbers of rules among all; None: there is no room for them."""

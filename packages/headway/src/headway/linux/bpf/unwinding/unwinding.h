@@ -13,7 +13,8 @@
 #ifndef HEADWAY_UNWINDING_H
 #define HEADWAY_UNWINDING_H
 
-#include "shared/maps.h"
+#include "interpreters/python.h"
+#include "unwinding/stack_words.h"
 
 typedef short s16;
 
@@ -88,11 +89,12 @@ struct walk {
 	u64 window[N_WINDOW]; /* words of the stack, from `window_at` on */
 	u64 window_at; /* 0: none are read */
 	u64 pc, sp;
+	u64 runtime; /* of Python */
 	u32 known; /* the registers whose values are known, a bit each */
 	u32 exact; /* 1: `pc` is the next instruction; 0: it is a return address */
 	u32 first, count; /* of the process's mappings */
 	u64 version;
-	u32 pid, spare;
+	u32 pid, python;
 };
 
 struct {
@@ -121,11 +123,6 @@ struct {
 	TYPE(key, u32);
 	TYPE(value, struct known_address);
 } known_addresses SEC(".maps");
-
-INLINE u32 walk_slot(u32 sample)
-{
-	return 2 * bpf_get_smp_processor_id() + sample;
-}
 
 /* Returns the mapping that contains an address; NULL: none has code there. */
 INLINE struct code_mapping *mapping_of(struct walk *w, u64 address)
@@ -428,25 +425,6 @@ INLINE int step_by_rule(struct walk *w, const struct frame_rule *rule)
 	return go_on(w, pc, cfa, rule->signal);
 }
 
-/* Adds a word to a stack. */
-INLINE void add_word(struct stack *stack, u64 word)
-{
-	u64 depth = stack->depth;
-	OPAQUE(depth);
-	if (depth >= N_STACK)
-		return;
-	u64 *place = &stack->frames[depth];
-	KEEP(place);
-	*place = word;
-	stack->depth = depth + 1;
-}
-
-INLINE int end_stack(struct stack *stack, u64 pc, u32 why)
-{
-	add_word(stack, (u64)STACK_END << 56 | (u64)why << 48 | (pc & ((1ull << 48) - 1)));
-	return 1;
-}
-
 /* Adds the present frame, and goes on to its caller. Returns 1 if the stack has ended. */
 GLOBAL int step_to_caller(u32 slot)
 {
@@ -455,8 +433,8 @@ GLOBAL int step_to_caller(u32 slot)
 	if (!w || !stack)
 		return 1;
 	u32 found = find_rule(slot), depth = stack->depth;
-	u64 pc = w->pc;
-	if (depth >= N_STACK - 1)
+	u64 pc = w->pc, sp = w->sp;
+	if (depth >= N_STACK_FRAMES)
 		return end_stack(stack, pc, END_DEEP);
 	int why = found >= FOUND_END ? found - FOUND_END : 0;
 	if (why == END_NO_CODE && depth) /* what was read is no return address */
@@ -473,7 +451,11 @@ GLOBAL int step_to_caller(u32 slot)
 		struct frame_rule *rule = bpf_map_lookup_elem(&frame_rules, &found);
 		why = rule ? step_by_rule(w, rule) : END_NO_ROOM;
 	}
-	return why ? end_stack(stack, pc, why) : 0;
+	if (why)
+		return end_stack(stack, pc, why);
+	if (w->python && executes_python(slot, pc, sp, w->sp))
+		mark_last_word(stack, (u64)STACK_RUNS << 56);
+	return 0;
 }
 
 /* Whether the thread executes another program, and has the memory of that already, but not its registers. */
@@ -491,6 +473,8 @@ INLINE u32 find_mappings(struct walk *w, u32 pid)
 		w->first = space->first;
 		w->count = space->count;
 		w->version = space->version;
+		w->runtime = space->runtime;
+		w->python = space->python;
 		return 0;
 	}
 	struct recent_code *recent = bpf_map_lookup_elem(&recent_code, &pid);
@@ -499,6 +483,8 @@ INLINE u32 find_mappings(struct walk *w, u32 pid)
 	w->first = 0;
 	w->count = 0;
 	w->version = recent->version;
+	w->runtime = recent->runtime;
+	w->python = recent->python;
 	return 0;
 }
 
@@ -508,6 +494,7 @@ INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *registers = bpf_task_pt_regs(task);
 	stack->depth = 0;
+	w->python = 0;
 	if (bpf_probe_read_kernel(w->registers, N_REGISTERS_SAVED * 8, registers))
 		return false;
 	w->pc = w->registers[WORD_IP];
@@ -535,7 +522,7 @@ INLINE bool begin_walk(struct walk *w, struct stack *stack, u32 pid)
 
 /*
  * Walks the user stack of the running thread. Returns it in the memory of this slot (walk_slot); NULL: there is none. The
- * frames end with why the stack does.
+ * frames end with why the stack does. `python_stack` has the frames of Python that the native ones execute.
  */
 INLINE struct stack *walk_user_stack(u32 slot, u32 pid)
 {
@@ -545,6 +532,8 @@ INLINE struct stack *walk_user_stack(u32 slot, u32 pid)
 		return NULL;
 	if (stack->depth) /* it has ended already */
 		return stack;
+	if (w->python)
+		read_python_stack(slot, pid, w->runtime, w->python);
 	for (u32 i = 0; i < N_STACK; i++)
 		if (step_to_caller(slot))
 			break;

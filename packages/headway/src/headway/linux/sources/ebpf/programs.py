@@ -325,9 +325,10 @@ def _stack_sizes(cpus: int) -> dict[str, int]:
 
 
 def _unwinding_sizes(cpus: int) -> dict[str, int]:
+    from headway.linux.bpf.interpreters import python
     from headway.linux.bpf.unwinding import tables
 
-    return tables.sizes(cpus)
+    return {**tables.sizes(cpus), **python.sizes(cpus)}
 
 
 def _code_sizes(cpus: int) -> dict[str, int]:

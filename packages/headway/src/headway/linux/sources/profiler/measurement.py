@@ -93,6 +93,7 @@ class ProfileMeasurement:
                 if stacks.tables is not None:
                     stacks.tables.files = self._spaces.files
                     self._spaces.tables, self._log.walks = stacks.tables, stacks
+                    self._spaces.stacks.python = stacks.python
                     self._spaces.begin(chosen)
 
             self.source, why_not_exact = start_source(selection, prefer, options=options, prepared=prepared)

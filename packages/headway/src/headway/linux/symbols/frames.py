@@ -74,8 +74,8 @@ _PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
 _FRAMED = re.compile(r"node(js)?|libnode\.so.*|libcoreclr\.so")
 """Runtimes whose compilers set up a frame pointer in all that they make: V8, and that of .NET."""
 
-_SHIM = "<shim>"
-"""The file of code that the interpreter itself puts around that of the program."""
+_SHIMS = frozenset({"<shim>", "__init__"})
+"""The files of code that the interpreter itself puts around that of the program (Python/specialize.c)."""
 
 
 class PythonFrames(Protocol):
@@ -254,7 +254,7 @@ class Stacks:
         for word in walked.python if self.python is not None else ():
             assert self.python is not None
             code, instruction, ended = self.python.frame(word)
-            if code is None or code.file != _SHIM:
+            if code is None or code.file not in _SHIMS:
                 run.append(_python_frame(code, instruction))
             if ended:
                 yield run

@@ -1,9 +1,10 @@
 """Whether frames of Python are those that py-spy shows of the same stop, and what they cost.
 
-``python -m benchmarks.python_frames PY_SPY STOPS [ROOT:]PYTHON...``, as root. Each PYTHON runs a program with generators,
-coroutines, callbacks of C functions, recursion and classes in several threads. It is stopped (SIGSTOP) while ``headway
-profile`` measures it. So the stack with which a thread has left its processor is that which ``py-spy dump`` reads then.
-They are compared frame by frame: function, file and line. ROOT: a directory with another system, for chroot(8).
+``python -m benchmarks.python_frames PY_SPY STOPS [ROOT:]PYTHON...``, as root. Each PYTHON runs a program with
+generators, coroutines, callbacks of C functions, recursion and classes in several threads. It is stopped (SIGSTOP)
+while ``headway profile`` measures it. So the stack with which a thread has left its processor is that which ``py-spy
+dump`` reads then. They are compared frame by frame: function, file and line. ROOT: a directory with another system,
+for chroot(8).
 
 py-spy (https://github.com/benfred/py-spy) is installed by pip, in an environment of its own.
 """
@@ -136,9 +137,8 @@ def stopped_stacks(pid: int, py_spy: str) -> tuple[dict[int, list[Place]], dict[
         service(source, 0.1)
         stop(pid)
         try:
-            done = subprocess.run(
-                [py_spy, "dump", "--nonblocking", "--json", "--pid", str(pid)], capture_output=True, text=True, check=True
-            )
+            words = [py_spy, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
             source.end()
         finally:
             os.kill(pid, signal.SIGCONT)

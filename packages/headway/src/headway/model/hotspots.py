@@ -25,6 +25,10 @@ class Hotspot:
     kind: str
     own: int
     total: int
+    file: str | None = None
+    """The file of the source, without its folders; None: not known."""
+    line: int | None = None
+    """The line there in which most of ``own`` was; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,7 @@ def _summary(
 ) -> StateSummary:
     own: Counter[tuple[str, str | None, str]] = Counter()
     total: Counter[tuple[str, str | None, str]] = Counter()
+    lines: dict[tuple[str, str | None, str], Counter[tuple[str | None, int | None]]] = {}
     stacks: Counter[tuple[tuple[str, str | None, str], ...]] = Counter()
     occurrences: Counter[tuple[tuple[str, str | None, str], ...]] = Counter()
     examples: dict[tuple[tuple[str, str | None, str], ...], tuple[int, tuple[Frame, ...]]] = {}
@@ -141,9 +146,13 @@ def _summary(
         places = [frame for frame in frames if frame.kind != "none"]
         if places:
             own[function_of(places[0])] += weight
+            lines.setdefault(function_of(places[0]), Counter())[places[0].file, places[0].line] += weight
         for function in {function_of(frame) for frame in places}:  # once per stack, however often it recurses
             total[function] += weight
-    functions = [Hotspot(*function, own[function], total[function]) for function in total]
+    functions = [
+        Hotspot(*function, own[function], time, *(lines[function].most_common(1)[0][0] if function in lines else ()))
+        for function, time in total.items()
+    ]
     functions.sort(key=lambda one: (-one.own, -one.total, one.function))
     shares = [StackShare(examples[called][1], weight, occurrences[called]) for called, weight in stacks.items()]
     shares.sort(key=lambda one: -one.time)

@@ -96,6 +96,8 @@ def _state(one: StateSummary, whole: int, width: int, limit: int) -> Iterator[Li
         text += f"{'' if exact or error is None else f'{error * 100:.1f} %':>6} "
         room = width - len(text)
         module = (spot.module or "").rpartition("/")[2]
+        if spot.kind == "python" and spot.file and spot.line:
+            module = f"{spot.file}:{spot.line}"
         name = clean(spot.function, 400)
         if module and not name.startswith(module):
             name += f"  ({clean(module, 100)})"

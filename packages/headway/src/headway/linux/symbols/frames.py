@@ -74,6 +74,8 @@ _PYTHON = re.compile(r"py::(.+?):(.*)", re.DOTALL)
 _FRAMED = re.compile(r"node(js)?|libnode\.so.*|libcoreclr\.so")
 """Runtimes whose compilers set up a frame pointer in all that they make: V8, and that of .NET."""
 
+_EVALUATING = "_PyEval_EvalFrameDefault"
+"""The function of the interpreter that executes frames of Python."""
 _SHIMS = frozenset({"<shim>", "__init__"})
 """The files of code that the interpreter itself puts around that of the program (Python/specialize.c)."""
 
@@ -224,16 +226,22 @@ class Stacks:
         """Return the frames of a stack that the programs have walked, and one that says why it ends early."""
         frames: list[Frame] = []
         module: Module | None = None
-        runs = self._python_runs(walked)
+        runs, rest = self._python_runs(walked)
         for i, address in enumerate(user):
             at = address - (i > 0)
             place = self._places.get((space, at))
             module, inside = place if place is not None else (None, at)
-            run = next(runs, None) if i in walked.runs else None
-            if run is not None:
-                frames += run
+            if i in walked.runs and runs:
+                frames += runs.pop(0)
                 continue
-            frames.append(self._frame(space, module, inside, at))
+            frame = self._frame(space, module, inside, at)
+            if rest and not runs and frame.function == _EVALUATING:
+                frames += rest if rest[0].kind == "python" else [frame, *rest]
+                rest = []
+                continue
+            if frame.kind == "python" and walked.python:  # what a perf map says of a frame that is there already
+                continue
+            frames.append(frame)
             if i in walked.unsure and i + 1 < len(user) and not (module is not None and module.sets_frame(inside)):
                 frames.append(_SKIPPED)
         if not walked.why or (frames and frames[-1].function in _STARTS):
@@ -242,25 +250,26 @@ class Stacks:
             name = module.name if module is not None else ""
             self._ended[number] = walked.why, name
             frames.append(_reason(words_of(walked.why, name)))
-        frames += (frame for run in runs for frame in run)  # whose native frames are further up
-        if walked.why_python:
-            frames.append(_reason(words_of(walked.why_python, "")))
+        for run in (*runs, rest):  # whose native frames are further up
+            frames += run
         return frames
 
-    def _python_runs(self, walked: Walked) -> Iterator[list[Frame]]:
-        """Yield the frames of Python that each of the native frames that execute some executes, innermost first."""
+    def _python_runs(self, walked: Walked) -> tuple[list[list[Frame]], list[Frame]]:
+        """Return the frames of Python, innermost first, of each native frame that executes some.
+
+        The second is what is known of a last one of which not all is known, and why.
+        """
+        runs: list[list[Frame]] = []
         run: list[Frame] = []
-        ended = True
         for word in walked.python if self.python is not None else ():
             assert self.python is not None
             code, instruction, ended = self.python.frame(word)
             if code is None or code.file not in _SHIMS:
                 run.append(_python_frame(code, instruction))
             if ended:
-                yield run
+                runs.append(run)
                 run = []
-        if not ended:
-            yield run
+        return runs, [*run, _reason(words_of(walked.why_python, ""))] if walked.why_python else run
 
     def _frame(self, space: Space, module: Module | None, inside: int, address: int) -> Frame:
         if module is None:

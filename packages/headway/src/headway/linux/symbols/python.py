@@ -25,6 +25,8 @@ _FILES = re.compile(r"(lib)?python3?(\.\d+)?[a-z]*(\.so(\.[0-9.]+)?)?")
 """Names of files that may have CPython inside."""
 _MINOR = re.compile(r"python3\.(\d+)")
 _RUNTIME, _CODE_TYPE, _EVALUATING, _VERSION = "_PyRuntime", "PyCode_Type", "_PyEval_EvalFrameDefault", "Py_Version"
+_HAS_VERSION = 11
+"""The first version that has ``Py_Version``."""
 _COOKIE = b"xdebugpy"
 _LARGEST_OFFSET = 1 << 24
 _LARGEST_LINE = 1 << 31
@@ -86,7 +88,9 @@ def find_python(module: Module) -> PythonBuild | None:
     """
     if not _FILES.fullmatch(module.name):
         return None
-    found = module.addresses((_RUNTIME, _CODE_TYPE, _EVALUATING, _VERSION))
+    named = _MINOR.search(module.name)
+    wanted = (_RUNTIME, _CODE_TYPE, _EVALUATING, _VERSION)
+    found = module.addresses(wanted[:3] if named is not None and int(named.group(1)) < _HAS_VERSION else wanted)
     if not {_RUNTIME, _CODE_TYPE, _EVALUATING} <= found.keys():
         return None
     runtime = found[_RUNTIME][0]

@@ -22,6 +22,9 @@
 
 enum {
 	N_PYTHON_RUNS = 128,
+	PYTHON_WINDOW = 1024, /* bytes that are read with a frame: those of its callers */
+	PYTHON_MEMORY = 2 * PYTHON_WINDOW,
+	PYTHON_NEAR = 4096,
 	PYTHON_SEARCHED = 512, /* interpreters and threads that are looked at, at most */
 	N_PYTHON_SEEN = 1 << 10, /* code objects that a walk remembers */
 	TYPE_OF_OBJECT = 2, /* ob_type, in words */
@@ -62,8 +65,11 @@ struct python_seen {
 
 /* The memory of a walk. There is one map for all of it: a program may use 64. */
 struct python_walk {
-	u32 frame[PYTHON_FRAME / 4]; /* the memory of the present one */
-	u32 code[PYTHON_CODE / 4]; /* and of its code */
+	u32 memory[PYTHON_MEMORY / 4]; /* a window with frames, and behind it one that lies elsewhere */
+	u64 window_at; /* where it is in the program; 0: nothing is read */
+	u32 frame; /* where the present one is in the memory */
+	u32 elsewhere; /* how many were, one after the other */
+	u32 code[PYTHON_CODE / 4]; /* the memory of its code */
 	u64 at[N_PYTHON_RUNS]; /* an address in the native frame of each run */
 	u64 runtime, state;
 	u64 next; /* frame */
@@ -254,21 +260,51 @@ INLINE void end_python_run(struct python_walk *p, struct stack *stack, u64 at)
 	p->in_run = 0;
 }
 
+/*
+ * Reads the memory of a frame. A function's frame lies right above its caller's, from 3.11 on, so most come with the one
+ * before. Those of generators, and those that mark the end of a run, lie elsewhere.
+ */
+INLINE bool read_frame(struct python_walk *p, const struct python_layout *layout, u64 at)
+{
+	u64 inside = at - p->window_at, above = PYTHON_WINDOW - PYTHON_FRAME;
+	bool near = p->window_at - at < PYTHON_NEAR, stacked = layout->runs >= RUN_BY_FLAG;
+	if (p->window_at && inside <= above) {
+		p->frame = inside;
+		p->elsewhere = 0;
+		return true;
+	}
+	if (stacked && (near || !p->window_at || p->elsewhere) &&
+		!bpf_probe_read_user(p->memory, PYTHON_WINDOW, (void *)(at - above))) {
+		p->window_at = at - above;
+		p->frame = above;
+		p->elsewhere = 0;
+		return true;
+	}
+	p->frame = PYTHON_WINDOW;
+	p->elsewhere++;
+	return !bpf_probe_read_user(p->memory + PYTHON_WINDOW / 4, MASKED(layout->frame_size, PYTHON_FRAME), (void *)at);
+}
+
+INLINE u64 frame_word(struct python_walk *p, u32 offset)
+{
+	return word_at(p->memory, PYTHON_MEMORY, p->frame + offset);
+}
+
 /* Returns the number of the instruction that the frame is at. */
 INLINE u64 python_instruction(struct python_walk *p, const struct python_layout *layout, u64 code)
 {
 	u64 at;
 	if (layout->code_instructions)
-		at = (word_at(p->frame, PYTHON_FRAME, layout->frame_instruction) - code - layout->code_instructions) / 2;
+		at = (frame_word(p, layout->frame_instruction) - code - layout->code_instructions) / 2;
 	else
-		at = half_at(p->frame, PYTHON_FRAME, layout->frame_instruction) * layout->instruction_size / 2;
+		at = (u32)frame_word(p, layout->frame_instruction) * layout->instruction_size / 2;
 	return at < PYTHON_NO_INSTRUCTION ? at : PYTHON_NO_INSTRUCTION;
 }
 
 /* Adds the present frame to the stack. Returns 0, or why the stack ends. */
 INLINE int add_python_frame(u32 slot, struct python_walk *p, const struct python_layout *layout, struct stack *stack)
 {
-	u64 code = word_at(p->frame, PYTHON_FRAME, layout->frame_code) & ~7ull;
+	u64 code = frame_word(p, layout->frame_code) & ~7ull;
 	if (bpf_probe_read_user(p->code, MASKED(layout->code_size, PYTHON_CODE), (void *)code))
 		return END_PYTHON_NOT_READABLE;
 	if (word_at(p->code, PYTHON_CODE, 4 * TYPE_OF_OBJECT) != p->runtime + layout->code_type)
@@ -301,11 +337,10 @@ GLOBAL int step_to_python_caller(u32 slot)
 	if (stack->depth >= N_STACK_FRAMES)
 		return end_stack(stack, 0, END_PYTHON_DEEP);
 	u64 at = p->next;
-	if (bpf_probe_read_user(p->frame, MASKED(layout->frame_size, PYTHON_FRAME), (void *)at))
+	if (!read_frame(p, layout, at))
 		return end_stack(stack, 0, END_PYTHON_NOT_READABLE);
-	u32 runs = layout->runs, entry = half_at(p->frame, PYTHON_FRAME, layout->frame_entry);
-	entry = entry >> (layout->frame_entry & 3) * 8 & 255;
-	p->next = word_at(p->frame, PYTHON_FRAME, layout->frame_previous);
+	u32 runs = layout->runs, entry = frame_word(p, layout->frame_entry & ~3u) >> (layout->frame_entry & 3) * 8 & 255;
+	p->next = frame_word(p, layout->frame_previous);
 	if (runs == RUN_BY_OWNER && entry >= layout->entry_owner) {
 		end_python_run(p, stack, at);
 		return 0;
@@ -328,7 +363,8 @@ GLOBAL int read_python_stack(u32 slot, u32 pid, u64 runtime, u32 python)
 	if (!p)
 		return 0;
 	p->stack.depth = 0;
-	p->runs = p->taken = p->in_run = 0;
+	p->runs = p->taken = p->in_run = p->elsewhere = 0;
+	p->window_at = 0;
 	p->runtime = runtime;
 	p->python = python;
 	p->pid = pid;

@@ -67,12 +67,16 @@ struct {
 	TYPE(value, struct frame_rule);
 } frame_rules SEC(".maps");
 
+/*
+ * Of struct frame_row. It has no types. Before commit db559117828d ("bpf: Consolidate spin_lock, timer management into
+ * btf_record", 6.2) the kernel does not take a map without types, as the reader makes it, for the same kind as one with them.
+ */
 struct frame_chunk {
 	UINT(type, MAP_ARRAY);
 	UINT(map_flags, F_MMAPABLE);
 	UINT(max_entries, FRAME_CHUNK);
-	TYPE(key, u32);
-	TYPE(value, struct frame_row);
+	UINT(key_size, 4);
+	UINT(value_size, 8);
 };
 
 struct { /* the rows of all modules, one behind the other: as many chunks as they need */

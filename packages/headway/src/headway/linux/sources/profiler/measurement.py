@@ -173,6 +173,8 @@ class ProfileMeasurement:
         self._take(began)
         if self._selection.command is not None:
             self._spaces.remember()
+        if self._spaces.tables is not None:
+            self._notes += self._spaces.tables.pythons.problems.values()
         away = () if self._states is None else tuple(self._states.away(ledger.window.end))
         finished = FinishedProfile(
             ledger, self._log, self._spaces, self._states, away, self._sampler.losses, self.period, self._notes,

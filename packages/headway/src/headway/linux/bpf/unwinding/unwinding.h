@@ -35,9 +35,10 @@ enum found {
 	FOUND_TRUSTED = 1, /* added to it: whatever calls keeps frame pointers */
 };
 
+/* Before commit 34dd3bad1a6f ("bpf: Relax the requirement to use preallocated hash maps in tracing progs.", 6.1) programs of
+ * perf events use hash maps only if these have all their memory from the beginning. */
 struct {
 	UINT(type, MAP_HASH);
-	UINT(map_flags, F_NO_PREALLOC);
 	UINT(max_entries, 1);
 	TYPE(key, u32); /* the process, as the reader knows it */
 	TYPE(value, struct code_space);
@@ -45,7 +46,6 @@ struct {
 
 struct {
 	UINT(type, MAP_HASH);
-	UINT(map_flags, F_NO_PREALLOC);
 	UINT(max_entries, 1);
 	TYPE(key, u32); /* likewise */
 	TYPE(value, struct recent_code);

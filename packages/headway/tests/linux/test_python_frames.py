@@ -22,7 +22,8 @@ from headway.linux.bpf.interpreters.python import _layout, instructed
 from headway.linux.bpf.shared.layout import PYTHON_RUNS, PYTHON_WORDS, STACK_WORDS, fields_of, size_of
 from headway.linux.bpf.unwinding.tables import python_part, walked
 from headway.linux.options import Selection
-from headway.linux.symbols.modules import Modules
+from headway.linux.symbols.frames import Stacks
+from headway.linux.symbols.modules import Modules, Space
 from headway.linux.symbols.python import CodeObject, PythonBuild, PythonError, find_python, text_of
 from headway.linux.symbols.walked import Walked
 from headway.model import Frame, Profile
@@ -170,12 +171,11 @@ class TestNativeFrames:
         assert all(between(stack) and all(frame.kind == "user" for frame in between(stack)) for stack in sorting)
 
     def test_a_stack_that_is_too_deep_says_so(self, found: Profile) -> None:
-        reason = "[cut off: deeper than 128 frames of Python]"
         deep = [names for stack in found.rows() if (names := names_of(found, stack[-1])).count("recursive") > 100]
         assert deep
         for names in deep:
-            assert "recursive" not in names[names.index(reason) :], "what is above it comes before it"
-            assert names[-1] in (reason, "_start"), "what has called the interpreter comes behind it"
+            assert "recursive" not in names[names.index(CUT) :], "what is above it comes before it"
+            assert names[-1] in (CUT, "_start"), "what has called the interpreter comes behind it"
 
 
 def names_of(found: Profile, stack: tuple[int, ...]) -> list[str]:
@@ -201,6 +201,71 @@ class TestLies:
         assert all(frame.line is None or 0 < frame.line < 1 << 31 for frame in found.frames)
         assert all("\n" not in line for line in folded(found))
         assert json.dumps(speedscope(found, "lies"))
+
+
+# ---- native frames and frames of Python ----
+
+
+EVALUATING = "_PyEval_EvalFrameDefault"
+CUT = "[cut off: deeper than 128 frames of Python]"
+
+
+class Native(Module):
+    """A file of which each address has this name."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        super().__init__("/usr/bin/program")
+        self._names = names
+
+    def function(self, address: int) -> str | None:
+        return self._names[address]
+
+    def line(self, _: int) -> None:
+        return None
+
+
+class OneModule(Space):
+    """A process that has one file mapped, at 0."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(0, Modules())
+        self._one = module
+
+    def at(self, address: int) -> tuple[Module, int]:
+        return self._one, address
+
+
+class Named:
+    """Frames of Python of which each word is the name; it ends a run if it is odd."""
+
+    def frame(self, word: int) -> tuple[CodeObject | None, int | None, bool]:
+        return CodeObject(f"python{word}", "f.py", 1, 11, b""), None, bool(word & 1)
+
+
+@given(st.lists(st.none() | st.integers(0, 3), max_size=20), st.booleans())
+def test_each_frame_of_python_stands_once_where_it_is_executed(shape: list[int | None], cut: bool) -> None:
+    """``shape``: how many frames each native one executes; None: it is no function of the interpreter."""
+    names: dict[int, str] = {}
+    user, python, runs, wanted = [], [], [], []
+    for place, executes in enumerate(shape):
+        user.append(16 * place + (place > 0))  # a return address is behind the call
+        names[16 * place] = f"native{place}" if executes is None else EVALUATING
+        words = [1000 * place + 2 * i for i in range(executes or 0)]
+        if words:
+            words[-1] += 1
+            runs.append(place)
+        python += words
+        wanted += [f"python{word}" for word in words] or [names[16 * place]]
+    stacks = Stacks(Modules())
+    stacks.python = Named()
+    walk = Walked("", (), 0, tuple(python), tuple(runs), "python_deep" if cut else "")
+    stacks.add(OneModule(Native(names)), user, (), most=128, walked=walk)
+    (stack,), frames = stacks.resolve()
+    found = [frames[number].name for number in stack]
+    assert [name for name in found if name != CUT] == wanted
+    assert found.count(CUT) == cut
+    if cut and runs:
+        assert found.index(CUT) > found.index(f"python{python[-1]}")
 
 
 # ---- words and objects ----

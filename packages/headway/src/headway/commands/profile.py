@@ -53,6 +53,12 @@ _MAX_HZ = 20_000
     help="How user stacks are walked: by call frame information, which nearly every program has (dwarf), or by frame "
     "pointers (fp).  [default: dwarf with eBPF on x86-64, else fp]",
 )
+@click.option(
+    "--java-maps",
+    is_flag=True,
+    help="When the profile ends, have each Java process that lives (17 and later) write the names of its compiled "
+    "methods: by jcmd PID Compiler.perfmap, as its user.",
+)
 @click.option("-o", "--output", metavar="NAME.hw", help="Write a recording (a folder) instead of a report.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print where the recording is.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG...]]")
@@ -62,6 +68,7 @@ def command(
     policy: str | None,
     buffer: int | None,
     call_graph: str | None,
+    java_maps: bool,
     output: str | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -77,7 +84,8 @@ def command(
 
     On the processor, stacks are sampled: each thread by its own processor time, and into a buffer of its own. Off the
     processor, times are exact: each wait is added to the stack with which the thread left the processor. Stacks need no
-    frame pointers. One that cannot be walked to its beginning ends with a line that says why.
+    frame pointers. One that cannot be walked to its beginning ends with a line that says why. Programs in Python have
+    Python's functions and lines.
 
     The last lines say how often headway looked into the buffers, how often it emptied one, what was lost, and what
     collecting cost. --policy and --buffer change that.
@@ -113,7 +121,7 @@ def command(
     def start(chosen: Selection) -> LinuxSource:
         source = ProfileSource(
             chosen, options, prefer=wanted.source, frequency=frequency or DEFAULT_FREQUENCY, buffers=buffers,
-            spin=wanted.spin, frame_pointers=call_graph == "fp",
+            spin=wanted.spin, frame_pointers=call_graph == "fp", java_maps=java_maps,
         )  # fmt: skip
         source.begin()
         sources.append(source)

@@ -64,7 +64,8 @@ _SWITCH = "__schedule"
 _SKIPPED = Frame("[skipped callers]", None, None, None, None, "none")
 _RUNTIMES = (
     (re.compile(r"node(js)?|libnode\.so.*"), "Node.js", "start it with --perf-basic-prof"),
-    (re.compile(r"libjvm\.so"), "Java", "jcmd PID Compiler.perfmap (17 and later), or an agent (perf-map-agent)"),
+    (re.compile(r"libjvm\.so"), "Java", "--java-maps (jcmd PID Compiler.perfmap, 17 and later), or an agent"),
+    (re.compile(r"libcoreclr\.so"), ".NET", "start it with DOTNET_PerfMapEnabled=1"),
     (re.compile(r"(lib)?python3.*"), "Python", "start it with -X perf (3.12 and later)"),
 )
 """Files by which a runtime is recognised, its name, and how the code that it makes gets names."""

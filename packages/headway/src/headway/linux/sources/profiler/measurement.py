@@ -56,8 +56,8 @@ class Buffers:
 class ProfileMeasurement:
     """What was selected is measured and sampled from the moment at which this exists; `close` in any case.
 
-    ``period``: ns of processor time from one sample to the next. ``spin``: find user code that spins. Raises
-    HeadwayError; then nothing is left attached.
+    ``period``: ns of processor time from one sample to the next. ``spin``: find user code that spins.
+    ``java_maps``: have Java write its perf maps at the end. Raises HeadwayError; then nothing is left attached.
     """
 
     def __init__(
@@ -69,8 +69,9 @@ class ProfileMeasurement:
         buffers: Buffers,
         *,
         spin: bool = False,
+        java_maps: bool = False,
     ) -> None:
-        self.period, self._selection = period, selection
+        self.period, self._selection, self._java_maps = period, selection, java_maps
         self._code = UserCode() if spin else None
         self._buffers = buffers
         self._collecting_ns = self._stacks_ns = 0
@@ -173,6 +174,8 @@ class ProfileMeasurement:
         self._take(began)
         if self._selection.command is not None:
             self._spaces.remember()
+        if self._java_maps:
+            self._notes += self._spaces.write_java_maps()
         if self._spaces.tables is not None:
             self._notes += self._spaces.tables.pythons.problems.values()
         away = () if self._states is None else tuple(self._states.away(ledger.window.end))

@@ -31,7 +31,8 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
 
     ``frequency``: samples a second of each thread's processor time. ``buffers``: in which they wait, and when headway
     looks into them. ``spin``: user code that spins is found, and is the state ``poll.spin`` of the profile and of its
-    ledger. ``frame_pointers``: user stacks are walked by these, and not by call frame information.
+    ledger. ``frame_pointers``: user stacks are walked by these, and not by call frame information. ``java_maps``: Java
+    processes that live at the end are asked for the names of what they have compiled.
     """
 
     def __init__(
@@ -44,8 +45,10 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
         buffers: Buffers = Buffers(),  # noqa: B008
         spin: bool = False,
         frame_pointers: bool = False,
+        java_maps: bool = False,
     ) -> None:
         self._selection, self._prefer, self._buffers, self._spin = selection, prefer, buffers, spin
+        self._java_maps = java_maps
         self._options = replace(options, stacks=True, unwind=not frame_pointers and may_unwind())
         self.name = "bpf"
         self.period = max(1_000_000_000 // frequency, 1)
@@ -55,8 +58,9 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
         self._measurement = ProfileMeasurement(
-            self._selection, self._options, self._prefer, self.period, self._buffers, spin=self._spin
-        )
+            self._selection, self._options, self._prefer, self.period, self._buffers, spin=self._spin,
+            java_maps=self._java_maps,
+        )  # fmt: skip
         self.name = self._measurement.source.name
 
     def poll_fds(self) -> Iterable[int]:

@@ -12,6 +12,7 @@ from headway.linux.perf.thread_buffers import COMM, FORK, MMAP2
 from headway.linux.procfs.maps import Mapping
 from headway.linux.symbols.expected import Expected, Remembered, program_of
 from headway.linux.symbols.frames import Stacks, frames_made_code
+from headway.linux.symbols.java import is_java, write_perf_map
 from headway.linux.symbols.modules import Modules, Space
 
 __all__ = ["CHANGES", "Spaces"]
@@ -128,6 +129,11 @@ class Spaces:
             assert self.tables is not None
             self.tables.know(pid, space.code(), made_is_framed=frames_made_code(space))
         self._changed.clear()
+
+    def write_java_maps(self) -> list[str]:
+        """Have the Java processes that live write their perf maps. Return why some have not."""
+        java = [pid for pid, space in self._spaces.items() if is_java(space)]
+        return [why for pid in java if (why := write_perf_map(pid))]
 
     def close(self) -> None:
         """Close all files."""

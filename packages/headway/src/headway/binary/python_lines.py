@@ -16,13 +16,16 @@ _ONE_LINE, _NO_COLUMNS, _LONG, _NO_LOCATION = 10, 13, 14, 15
 
 
 def line_of(minor: int, table: bytes, first: int, instruction: int) -> int | None:
-    """Return the line of an instruction, a number of code units; None: it has none, or the table does not reach there.
+    """Return the line of an instruction, a number of code units; None: the table does not reach there.
 
+    What the compiler has added has no line of its own: it has that of the instructions before it, or the first.
     ``minor``: of the version 3.x that the table is of. ``first``: the first line of the code. Tables may be damaged.
     """
+    known = first
     for start, end, line in ranges(minor, table, first):
+        known = line if line is not None else known
         if start <= instruction < end:
-            return line
+            return known
     return None
 
 

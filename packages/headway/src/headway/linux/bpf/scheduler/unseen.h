@@ -154,6 +154,19 @@ INLINE u32 call_asked(struct thread_record *record)
 						  : settings.checks[MASKED(check - 1, N_CHECKS)].call);
 }
 
+/* Returns the state in which a thread left its processor, without what interrupted that. */
+INLINE u32 state_left_in(const struct thread_record *record)
+{
+	return record->depth ? record->nested[0] : record->resume;
+}
+
+/* A thread is in this state now, by its registers, which do not show that a call polls. Returns the state with that. */
+INLINE u32 state_with_polling(struct thread_record *record, u32 state)
+{
+	u32 left = state_left_in(record);
+	return is_poll(left) && state == call_asked(record) ? left : state;
+}
+
 /*
  * A thread that was not seen meanwhile is in this state now, by its registers. The state in which it left its processor has
  * ended unseen, too, unless it goes on. Returns the state that it is in.
@@ -163,9 +176,8 @@ GLOBAL u32 end_state_left_in(u32 number, u32 state)
 	struct thread_record *record = thread_record_at(number);
 	if (!record)
 		return state;
-	u32 left = record->depth ? record->nested[0] : record->resume;
-	if (is_poll(left) && state == call_asked(record)) /* the registers do not show that the call polls */
-		state = left;
+	u32 left = state_left_in(record);
+	state = state_with_polling(record, state);
 	if (record->depth)
 		count_interrupted(number, record->resume);
 	if (left != state)

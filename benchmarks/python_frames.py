@@ -209,7 +209,7 @@ def compare(python: str, py_spy: str, stops: int) -> None:
                 same += found == wanted
                 frames += len(wanted)
                 same_frames += max(equal_frames(found, wanted), 0)
-                if found != wanted and shown < 3:
+                if found != wanted and shown < 5:
                     shown += 1
                     print(f"    differs: headway {found[:4]} of {len(found)}, py-spy {wanted[:4]} of {len(wanted)}")
     print(

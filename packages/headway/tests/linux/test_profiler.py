@@ -22,7 +22,7 @@ from headway.linux.options import Selection
 from headway.linux.perf.sample_buffer import PAGE
 from headway.linux.sources.profiler import Buffers, ProfileSource
 from headway.linux.sources.source import LinuxSource
-from headway.model import Frame, Profile, is_exact, processor_time, violations
+from headway.model import Frame, Profile, is_exact, kind_of, processor_time, violations
 from headway.session.measure import observe
 
 from .attached import until_it_has_worked
@@ -87,6 +87,11 @@ def together(build: Build) -> Together:
     return Together(found, dict(zip(programs, of_each, strict=True)))
 
 
+def open_files() -> Counter[Path]:
+    """The files that this process has open: other tests may have left some."""
+    return Counter(Path(entry.path).resolve() for entry in os.scandir("/proc/self/fd"))
+
+
 def profile(
     *command: str | Path,
     selection: Selection | None = None,
@@ -97,6 +102,7 @@ def profile(
 ) -> Profile:
     """A profile whose ledger keeps the laws, and whose sums are the ledger's."""
     sources: list[ProfileSource] = []
+    before = open_files()
 
     def start(chosen: Selection) -> LinuxSource:
         sources.append(ProfileSource(chosen, prefer="bpf", frame_pointers=frame_pointers))
@@ -113,8 +119,7 @@ def profile(
             stdout=nowhere.fileno() if stdout is None else stdout,
         )
     found = sources[0].profile()
-    open_files = [Path(entry.path).resolve() for entry in os.scandir("/proc/self/fd")]
-    assert not command or Path(command[0]).resolve() not in open_files
+    assert not command or open_files()[Path(command[0]).resolve()] <= before[Path(command[0]).resolve()]
     assert violations(done.ledger) == []
     check_sums(found)
     return found
@@ -236,7 +241,8 @@ def test_threads_that_live_briefly_are_sampled_or_their_time_is_counted_as_not(b
     assert len(found.ledger.threads) == 31
     user = stacks(found, "user")
     assert holds(user, "brief") > 0
-    sampled = {thread for thread, state, _, _, _ in found.rows() if state == "user"}
+    # A thread's samples may all be in the kernel, which makes it and ends it.
+    sampled = {thread for thread, state, _, count, _ in found.rows() if count and kind_of(state).in_rpi}
     # Where headway gets a processor late, a thread has worked before it can be sampled, and that time is counted.
     neither = max(len(found.ledger.threads) - len(sampled) - found.losses["threads_not_sampled"], 0)
     shortest = sorted(processor_time(thread.times()) for thread in found.ledger.threads)[:neither]
@@ -249,7 +255,8 @@ def test_processes_that_a_command_makes_have_their_own_code(build: Build) -> Non
     found = profile(sys.executable, "-c", script)
     user = stacks(found, "user")
     sampled = sum(holds(user, "main", *["deep"] * depth, "often", "spin") > 0 for depth in (3, 4))
-    assert sampled + found.losses["threads_not_sampled"] >= 2
+    # Where headway gets a processor late, all of a process's 20 ms may be over before it is sampled, and are counted.
+    assert sampled + found.losses["threads_not_sampled"] >= 2 or found.losses["ns_before_sampling_began"] >= 10_000_000
     assert {thread.name for thread in found.ledger.threads} >= {"tree"}
 
 

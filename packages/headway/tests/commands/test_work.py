@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import pytest
 from tests.running import headway
 
 from headway.views.json import schema
@@ -29,6 +30,17 @@ def test_each_reading_says_when_the_work_will_be_done(tmp_path: Path) -> None:
     done = headway("stat", "--source", "proc", "-I", "50", "--work", "1000", "-o", report, "--", *SPIN)
     assert done.returncode == 0
     assert "of 17 min EPI is done" in report.read_text()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_reading_without_threads_makes_no_progress(words: list[str], tmp_path: Path) -> None:
+    """Of what has this name nothing runs."""
+    report = tmp_path / "report"
+    chosen = ("--name", "headway-nothing", "-d", "0.2", "-I", "50", "--work", "5")
+    done = headway("stat", "--source", "proc", *chosen, *words, "-o", report)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = '"done":0,"left":null' if words else "work: 0 % of 5 s EPI is done; it makes no progress"
+    assert said in report.read_text()
 
 
 def test_work_without_readings_is_refused() -> None:

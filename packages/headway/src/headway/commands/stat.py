@@ -251,8 +251,10 @@ class _Report:
 
     def _expect(self, ledger: Ledger) -> Expectation | None:
         """Return when the work will be done; None: nobody asked, or EPI is not known here in time."""
-        epi = ledger.indices(*ledger.threads).epi if self._forecast is not None else None
-        if self._forecast is None or epi is None or ledger.unit != "ns":
+        if self._forecast is None or ledger.unit != "ns":
+            return None
+        epi = ledger.indices(*ledger.threads).epi if ledger.threads else 0  # none was seen yet, or any more
+        if epi is None:
             return None
         self._forecast.add(epi, ledger.window.duration)
         return self._forecast.expect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.mcp.asked import recorded_in
 from headway.commands.what_if import command
 from headway.errors import HeadwayError
 from headway.mcp.answers import LARGEST, LARGEST_ANSWER, limited, tokens
+from headway.mcp.prompts import PROMPTS
 from headway.mcp.readable import ReadableFiles
 from headway.mcp.tools import TOOLS, ask
 from headway.model import Ledger
@@ -121,6 +123,19 @@ def test_query_answers_sql_and_ready_made_questions(files: ReadableFiles) -> Non
         answer = ask("query", {"file": "a.hw", "question": name, "limit": 3}, files)
         assert answer["rows"]
         assert len(answer["rows"][0]) == len(answer["columns"])
+
+
+def test_the_sql_of_a_prompt_has_the_times_of_the_recording(files: ReadableFiles, runs: Path) -> None:
+    asked = re.search(r"SELECT .*? DESC", PROMPTS["which_request"].text)
+    assert asked is not None
+    sql = asked[0].replace("task, ", "").replace("WHERE task IS NOT NULL ", "")
+    rows = ask("query", {"file": "plain.hw", "sql": sql, "limit": 1000}, files)["rows"]
+    with Recording(runs / "plain.hw") as recording:
+        ledger = recording.ledger()
+    expected: Counter[str] = Counter()
+    for thread in ledger.threads:
+        expected.update({state: cell.time for state, cell in thread.states.items() if state != "overhead"})
+    assert {state: ns for state, ns in rows if ns} == {state: time for state, time in expected.items() if time}
 
 
 def test_rows_beyond_the_limit_are_counted(files: ReadableFiles) -> None:

@@ -56,9 +56,9 @@ PROMPTS: Mapping[str, Prompt] = {
         "Which requests, jobs or coroutines take the time",
         _FILE,
         "Which requests, jobs or coroutines take the time in {file}? Ask query, with sql, how much time each task had "
-        "in each state: SELECT task, state, sum(time) AS time FROM transitions WHERE task IS NOT NULL GROUP BY ALL "
-        "ORDER BY time DESC. Then ask stat for what their threads waited for. If there is no task, answer that the "
-        "program has to be recorded with --tasks, or with --python-tasks if it is in Python.",
+        "in each state: SELECT task, state, sum(duration - taken) AS ns FROM transitions WHERE task IS NOT NULL "
+        "GROUP BY ALL ORDER BY ns DESC. Then ask stat for what their threads waited for. If there is no task, answer "
+        "that the program has to be recorded with --tasks, or with --python-tasks if it is in Python.",
     ),
     "who_takes_my_processor": Prompt(
         "Why threads that could run did not, and who ran instead",

@@ -31,33 +31,32 @@ _PREFIX = "headway.prefix"
 
 def install() -> None:
     """Make tasks of the requests of all frameworks: of those that are imported, and of those that will be."""
-    for name, prepare in FRAMEWORKS.items():
-        if name in sys.modules:
-            prepare(sys.modules[name])
-        else:
-            sys.meta_path.insert(0, WhenImported(name, prepare))
+    if not any(isinstance(finder, WhenImported) for finder in sys.meta_path):
+        WhenImported(FRAMEWORKS)
 
 
 def name_request(name: str) -> None:
     """Name the request that this thread works on: the task of asyncio's whose step runs, or else the thread's own.
 
-    For frameworks that `install` does not know. Call it once the route is known.
+    For frameworks that `install` does not know. Call it once the route is known. A task of asyncio's that
+    `headway.asyncio` has not made one of headway's stays without a name: the thread goes on with others unseen.
     """
-    number, steps = task_number(name), _running_steps()
-    if steps is not None:
-        steps.name = number
-    set_numbered_task(number, numbered_task()[1] if steps is None else steps.id)
+    coroutine = _running_coroutine()
+    if coroutine is None:
+        set_numbered_task(task_number(name), numbered_task()[1])
+    elif isinstance(coroutine, Steps):
+        coroutine.name = task_number(name)
+        set_numbered_task(coroutine.name, coroutine.id)
 
 
-def _running_steps() -> Steps | None:
-    """Return the coroutine of the running task of asyncio's, if `headway.asyncio` made it a task of headway."""
+def _running_coroutine() -> object:
+    """Return the coroutine of the running task of asyncio's; None: none runs in this thread."""
     asyncio = sys.modules.get("asyncio")
     try:
         running = None if asyncio is None else asyncio.current_task()
     except RuntimeError:  # this thread has no event loop
         return None
-    coroutine = None if running is None else running.get_coro()
-    return coroutine if isinstance(coroutine, Steps) else None
+    return None if running is None else running.get_coro()
 
 
 @contextmanager
@@ -134,16 +133,16 @@ def _aiohttp_routes(routes: Any) -> None:
 
 def _until_answered(handle: _Coroutine) -> _Coroutine:
     async def until_answered(self: Any, request: Any) -> Any:
-        steps = _running_steps()
-        before = (0, 0) if steps is None else (steps.name, steps.id)
-        if steps is not None:
-            steps.id = next(_ids)
-            set_numbered_task(steps.name, steps.id)
+        steps = _running_coroutine()
+        if not isinstance(steps, Steps):
+            return await handle(self, request)
+        before = steps.name, steps.id
+        steps.id = next(_ids)
+        set_numbered_task(steps.name, steps.id)
         try:
             return await handle(self, request)
         finally:
-            if steps is not None:
-                steps.name, steps.id = before
+            steps.name, steps.id = before
             set_numbered_task(*before)
 
     return until_answered

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -15,22 +15,26 @@ __all__ = ["WhenImported"]
 
 
 class WhenImported:
-    """An entry of `sys.meta_path` that calls a function with a module once that has been imported."""
+    """An entry of `sys.meta_path` that calls a function with a module once that has been imported.
 
-    def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
-        self._name, self._then = name, then
+    ``functions``: the functions, by the names of modules. Of those that are there they are called at once.
+    """
+
+    def __init__(self, functions: Mapping[str, Callable[[ModuleType], object]]) -> None:
+        self._functions = {name: then for name, then in functions.items() if name not in sys.modules}
+        sys.meta_path.insert(0, self)
+        for name in functions.keys() - self._functions.keys():
+            functions[name](sys.modules[name])
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the specification of the module, whose loader calls the function; None: it is another module."""
-        if name != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is None or spec.loader is None:
+        then = self._functions.pop(name, None)
+        spec = None if then is None else find_spec(name)
+        if then is None or spec is None or spec.loader is None:
             return spec
-        loader, then = spec.loader, self._then
+        loader = spec.loader
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

@@ -154,13 +154,49 @@ def test_a_program_names_what_no_framework_does(seen: list[tuple[int, int]]) -> 
     names(seen, "GET /own")
 
 
+def test_a_coroutine_that_is_no_task_of_headway_leaves_no_name_behind() -> None:
+    """Its thread goes on with other coroutines, and nothing tells."""
+
+    async def request() -> tuple[int, int]:
+        headway.web.name_request("GET /own")
+        await asyncio.sleep(0)
+        return numbered_task()
+
+    assert asyncio.run(request()) == IDLE
+    assert numbered_task() == IDLE
+
+
+def test_requests_in_another_kind_of_event_loop_have_their_names(seen: list[tuple[int, int]]) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    headway.asyncio.install(kind=uvloop.Loop)
+
+    async def request() -> None:
+        headway.web.name_request("GET /own")
+        await asyncio.sleep(0)
+        seen.append(numbered_task())
+
+    async def main() -> None:
+        await asyncio.get_running_loop().create_task(request())
+
+    uvloop.run(main())
+    names(seen, "GET /own")
+
+
+def test_what_is_there_already_is_called_for_at_once() -> None:
+    called: list[ModuleType] = []
+    WhenImported({"sys": called.append})
+    assert called == [sys]
+    assert not isinstance(sys.meta_path.pop(0), type)
+
+
 def test_a_function_is_called_once_when_its_module_has_been_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "module_of_a_test.py").write_text("answer = 42\n")
     monkeypatch.syspath_prepend(tmp_path)
     called: list[ModuleType] = []
-    monkeypatch.setattr(sys, "meta_path", [WhenImported("module_of_a_test", called.append), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    WhenImported({"module_of_a_test": called.append})
     importlib.import_module("json")
     assert called == []
     module: Any = importlib.import_module("module_of_a_test")

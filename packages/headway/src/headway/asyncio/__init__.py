@@ -30,8 +30,8 @@ _LOOP = base_events.BaseEventLoop
 _ids = itertools.count(1)
 _numbers: dict[str, int] = {}
 """The number of each coroutine's name that a task has had."""
-_before: dict[str, Any] = {}
-"""The methods of event loops that `install` has replaced."""
+_before: dict[tuple[type[Any], str], Any] = {}
+"""The methods of event loops that `install` has replaced, by their class and name."""
 
 Coroutine.register(Steps)
 
@@ -65,13 +65,14 @@ def task_factory(inner: Factory | None = None, *, by: By = "coroutine") -> Facto
     return factory
 
 
-def install(loop: asyncio.AbstractEventLoop | None = None, *, by: By = "coroutine") -> None:
+def install(loop: asyncio.AbstractEventLoop | None = None, *, kind: type[Any] = _LOOP, by: By = "coroutine") -> None:
     """Make headway's tasks of the tasks of this event loop; None: of the running one and of all that are made later.
 
-    ``by`` as of `task_factory`. Event loops that are not derived from asyncio's own, such as uvloop's, must be given.
+    ``kind``: the class of those that are made later. A class of its own, such as ``uvloop.Loop``, is installed besides.
+    ``by`` as of `task_factory`.
     """
     if loop is None:
-        _replace_methods(by)
+        _replace_methods(kind, by)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -81,16 +82,17 @@ def install(loop: asyncio.AbstractEventLoop | None = None, *, by: By = "coroutin
 
 def uninstall() -> None:
     """Leave event loops that are made from now on alone."""
-    for name, method in _before.items():
-        setattr(_LOOP, name, method)
+    for (kind, name), method in _before.items():
+        setattr(kind, name, method)
     _before.clear()
 
 
-def _replace_methods(by: By) -> None:
-    """Have event loops begin with our factory, and make one of each that they are given."""
-    if _before:
+def _replace_methods(kind: type[Any], by: By) -> None:
+    """Have event loops of a class begin with our factory, and make one of each that they are given."""
+    if (kind, "__init__") in _before:
         return
-    begin, take = _before["__init__"], _before["set_task_factory"] = _LOOP.__init__, _LOOP.set_task_factory
+    begin, take = kind.__init__, kind.set_task_factory
+    _before[kind, "__init__"], _before[kind, "set_task_factory"] = begin, take
 
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
         begin(self, *arguments, **options)
@@ -101,8 +103,8 @@ def _replace_methods(by: By) -> None:
             take(self, factory)  # it says what is wrong
         take(self, task_factory(factory, by=by))
 
-    _LOOP.__init__ = __init__  # type: ignore[method-assign]
-    _LOOP.set_task_factory = set_task_factory  # type: ignore[method-assign]
+    kind.__init__ = __init__
+    kind.set_task_factory = set_task_factory
 
 
 def _number_of(coroutine: Coroutine[Any, Any, Any]) -> int:

@@ -18,6 +18,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _HEADWAY = os.path.dirname(os.path.dirname(_HERE))
 _LAST_OF_ASYNCIO = "asyncio.unix_events"
 """The module that asyncio imports last on Linux."""
+_BY: Any = "name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine"
 _FRAMEWORKS = (
     "starlette.routing",
     "anyio.to_thread",
@@ -55,8 +56,17 @@ def _install_tasks(module: ModuleType) -> None:
     try:
         import headway.asyncio
 
-        headway.asyncio.install(by="name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine")
+        headway.asyncio.install(by=_BY)
     except Exception as error:  # the program is not to be harmed
+        _complain(error)
+
+
+def _install_uvloop(module: ModuleType) -> None:
+    try:
+        import headway.asyncio
+
+        headway.asyncio.install(kind=module.Loop, by=_BY)
+    except Exception as error:
         _complain(error)
 
 
@@ -93,14 +103,12 @@ def _go_on() -> None:
 
 
 sys.meta_path.append(_Headway)
-_when_imported = _own_file("when_imported").WhenImported
-for _name, _then in (
-    (_LAST_OF_ASYNCIO, _install_tasks),
-    ("threading", _install_names),
-    *((name, _install_requests) for name in _FRAMEWORKS),
-):
-    if _name in sys.modules:
-        _then(sys.modules[_name])
-    else:
-        sys.meta_path.insert(0, _when_imported(_name, _then))
+_own_file("when_imported").WhenImported(
+    {
+        _LAST_OF_ASYNCIO: _install_tasks,
+        "threading": _install_names,
+        "uvloop": _install_uvloop,
+        **dict.fromkeys(_FRAMEWORKS, _install_requests),
+    }
+)
 _go_on()

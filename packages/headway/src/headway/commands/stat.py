@@ -28,12 +28,12 @@ from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger
-from headway.model.forecast import Expectation, Forecast
 from headway.session.measure import observe
 from headway.views.listing import LINES
 
 if TYPE_CHECKING:
     from headway.advice import Advice, Facilities, Thresholds
+    from headway.model.forecast import Expectation, Forecast
 
 __all__ = ["command"]
 
@@ -122,7 +122,7 @@ def command(
             parts=wanted.why,
             tables=tables,
             durations=bool(durations),
-            forecast=None if work is None else Forecast(round(work * 1e9)),
+            forecast=None if work is None else _forecast(work),
         )
 
         def started(used: LinuxSource, reason: str) -> None:
@@ -148,6 +148,13 @@ def command(
         if report.error:
             raise HeadwayError(report.error)
     end_as(observation.exit_status)
+
+
+def _forecast(work: float) -> Forecast:
+    """Return what follows work that needs so many seconds of EPI."""
+    from headway.model.forecast import Forecast
+
+    return Forecast(round(work * 1e9))
 
 
 def _options(
@@ -285,7 +292,7 @@ class _Report:
         if expected is not None:
             from headway.views.forecast import forecast_line
 
-            show(console, [forecast_line(expected, console.width)])
+            show(console, [forecast_line(expected, console.width, ledger.precision.effective)])
         elif self._forecast is not None:
             show(console, [[("work: EPI is not known here, or in cycles only: nothing can be expected", "")]])
         brief = self._quiet or self._interval

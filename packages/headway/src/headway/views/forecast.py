@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headway.model import Quality
 from headway.model.forecast import Expectation
 
-from .figures import share
+from .figures import MARKS, share
 from .lines import Line
 from .printable import fit
 
@@ -20,11 +21,11 @@ def _time(ns: int) -> str:
     return f"{minutes:.0f} min" if minutes < 100 else f"{hours:.0f} h"
 
 
-def forecast_line(expected: Expectation, width: int) -> Line:
-    """Return how much of the work is done, and when the rest will be."""
-    text = f"work: {share(expected.done / expected.work)} of {_time(expected.work)} EPI is done"
+def forecast_line(expected: Expectation, width: int, quality: Quality) -> Line:
+    """Return how much of the work is done, and when the rest will be; ``quality``: of EPI."""
+    text = f"work: {MARKS[quality]}{share(expected.done / expected.work)} of {_time(expected.work)} EPI is done"
     if expected.left == 0:
-        text = f"work: all of {_time(expected.work)} EPI is done"
+        text = f"work: {MARKS[quality]}all of {_time(expected.work)} EPI is done"
     elif expected.left is None:
         text += "; it makes no progress"
     else:

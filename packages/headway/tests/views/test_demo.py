@@ -67,6 +67,10 @@ def test_what_proc_does_not_see_is_said() -> None:
     assert not any("…" in line for line in lines), "nothing is cut"
 
 
+def test_root_without_ebpf_is_told_how_to_find_out_why() -> None:
+    assert "why not by eBPF headway doctor" in [" ".join(line.split()) for line in screen(sampled())]
+
+
 def test_a_wrong_figure_has_a_cross_and_is_red() -> None:
     ledger = right()
     threads = [

@@ -81,15 +81,15 @@ def command(seconds: float, source: str | None, html: str | None, verbose: bool)
         truth = Truth.parse(output.read().decode(errors="replace"))
         if page is not None:
             write_ledger_page(page, observation.ledger, title="headway demo", command=arguments, exit_status=0)
-        show(console, _report(observation.ledger, truth, html, verbose))
+        show(console, _report(observation.ledger, truth, html, verbose, chosen=source is not None))
 
 
-def _report(ledger: Ledger, truth: Truth, html: str | None, verbose: bool) -> Iterable[Line]:
+def _report(ledger: Ledger, truth: Truth, html: str | None, verbose: bool, *, chosen: bool) -> Iterable[Line]:
     if verbose:
         from headway.views.demo_comparison import render as compare
 
         return compare(ledger, truth)
-    return render(ledger, truth, headway=_called(), page=html, sudo=os.geteuid() != 0)
+    return render(ledger, truth, headway=_called(), page=html, sudo=os.geteuid() != 0, chosen=chosen)
 
 
 def _called() -> str:

@@ -27,16 +27,18 @@ def heading(source: str, seconds: float) -> Line:
     return [("threads that know what they do", "bold"), (f", for {seconds:g} s; measured {_named(source)}", "")]
 
 
-def render(ledger: Ledger, truth: Truth, *, headway: str, page: str | None, sudo: bool) -> Iterator[Line]:
+def render(
+    ledger: Ledger, truth: Truth, *, headway: str, page: str | None, sudo: bool, chosen: bool = False
+) -> Iterator[Line]:
     """Yield the screen after its heading: at most 22 lines of at most 80 columns.
 
     ``headway``: how the user calls it; ``page``: the file with the page of this measurement; ``sudo``: whether the user
-    must become root to measure by eBPF.
+    must become root to measure by eBPF; ``chosen``: whether the user chose the source.
     """
     found = claims(ledger, truth)
     early = [[("interrupted: it ended early", "yellow")]] if truth.interrupted else []
     lines: list[Line] = [*map(_claim_line, found), [], *early, *_closing_lines(ledger, found)]
-    lines += [[], *_next_lines(ledger, headway, page, sudo)]
+    lines += [[], *_next_lines(ledger, headway, page, sudo, chosen)]
     return (cut(line, WIDTH) for line in lines)
 
 
@@ -97,10 +99,12 @@ def _closing_lines(ledger: Ledger, found: Sequence[Claim]) -> Iterator[Line]:
         yield [(f"Measured {cost.events:,} events, which cost {cost.time / 1e6:.1f} ms.", "")]
 
 
-def _next_lines(ledger: Ledger, headway: str, page: str | None, sudo: bool) -> Iterator[Line]:
-    if ledger.source != "bpf":
-        yield _next("all of it, exactly", f"sudo {headway} demo")
+def _next_lines(ledger: Ledger, headway: str, page: str | None, sudo: bool, chosen: bool) -> Iterator[Line]:
     root = "sudo " if sudo else ""
+    if ledger.source != "bpf" and (sudo or chosen):
+        yield _next("all of it, exactly", f"{root}{headway} demo")
+    elif ledger.source != "bpf":  # root has no eBPF
+        yield _next("why not by eBPF", f"{headway} doctor")
     yield _next("your own program", f"{root}{headway} stat -- COMMAND")
     yield _next("all programs, live", f"{root}{headway} top -a")
     yield _next("why clocks differ", f"{root if ledger.source == 'bpf' else ''}{headway} demo -v")

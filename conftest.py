@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
+from ctypes import CDLL
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,7 @@ from tests.compiling import Compile, compiler_in, folder_of_run
 from tests.effort import EXAMPLES
 from tests.levels import kill_at_timeout, mark_level, may_have_unit_tests, may_run_alone
 
+from headway.linux.bpf.programs.libbpf import find_library
 from headway.linux.sources.choose import may_use_bpf
 
 pytest.register_assert_rewrite("tests.linux.measuring")  # a law that is broken is shown with what breaks it
@@ -86,18 +88,32 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def _lacking_for_ebpf() -> str:
+    """Return what the eBPF source needs and does not have here; empty: nothing."""
+    if not may_use_bpf() or not os.path.exists("/sys/kernel/btf/vmlinux"):
+        return "root (CAP_BPF and CAP_PERFMON) and a kernel with BTF"
+    return _lacking_library()
+
+
+def _lacking_library() -> str:
+    try:
+        CDLL(find_library())
+    except OSError:
+        return "libbpf 1.0 or later (Debian, Ubuntu: libbpf1)"
+    return ""
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each test gets its level; tests marked ``root`` need the privileges of the eBPF source."""
+    """Each test gets its level; tests marked ``root`` need what the eBPF source needs."""
     for item in items:
         mark_level(item)
         settle_property(item)
-    if may_use_bpf() and os.path.exists("/sys/kernel/btf/vmlinux"):
-        return
-    skip = pytest.mark.skip(reason="needs root (CAP_BPF and CAP_PERFMON) and a kernel with BTF")
+    lacking = {"root": _lacking_for_ebpf(), "libbpf": _lacking_library()}
     for item in items:
-        if item.get_closest_marker("root"):
-            item.add_marker(skip)
+        for mark, what in lacking.items():
+            if what and item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
 
 
 @pytest.hookimpl(wrapper=True)

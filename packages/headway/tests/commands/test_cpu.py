@@ -152,6 +152,7 @@ def test_what_is_not_exact_is_said_once() -> None:
     assert "all together" in done.stderr
 
 
+@pytest.mark.libbpf
 def test_without_privileges_the_next_source_is_taken_and_that_is_said_once() -> None:
     setpriv = shutil.which("setpriv")
     if setpriv is None or os.geteuid() != 0:

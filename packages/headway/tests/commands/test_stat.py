@@ -193,6 +193,7 @@ def test_names_may_be_any_bytes(source: str, tmp_path: Path) -> None:
 # ---- no privileges ----
 
 
+@pytest.mark.libbpf
 @pytest.mark.skipif(may_use_bpf() and shutil.which("setpriv") is None, reason="needs setpriv")
 def test_without_privileges_it_says_so_and_measures_with_proc(tmp_path: Path) -> None:
     wrapper = WITHOUT_PRIVILEGES if may_use_bpf() else []
@@ -477,7 +478,7 @@ cat /proc/self/oom_score_adj /proc/self/limits
 nice
 pwd
 env | sort
-ps -o pgid= -o sid= -p $$ 2>/dev/null
+cut -d' ' -f5,6 /proc/self/stat
 """
 
 
@@ -513,7 +514,7 @@ def test_the_command_inherits_what_headway_was_given(source: str, tmp_path: Path
                 start_new_session=False,
                 pass_fds=(read,),
             )
-            assert done.returncode in (0, 1)
+            assert done.returncode == 0
             outputs.append(done.stdout.replace(str(write), str(write)))
         without, with_headway = (
             [line for line in output.splitlines() if "pipe:" not in line or f"{read} ->" in line] for output in outputs

@@ -60,6 +60,7 @@ def together(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> To
 # ---- what stands in its way ----
 
 
+@pytest.mark.libbpf
 def test_a_kernel_without_types_is_said_and_proc_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "BTF", Path("/no/such/file"))
     with pytest.raises(HeadwayError, match=r"no type information.*--source proc"):

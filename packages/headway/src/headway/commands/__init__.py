@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import click
 
@@ -59,15 +60,30 @@ _GROUP = "headway.commands"
 it is in a few words."""
 
 
-def _added() -> Mapping[str, tuple[str, str]]:
+class _Added(NamedTuple):
+    """A command that another distribution adds."""
+
+    module: str
+    what: str
+    distribution: str
+    version: str
+
+
+def _added() -> Mapping[str, _Added]:
     """Return the commands that other distributions add. It takes 10 ms and more: it looks at all that is installed."""
     from importlib.metadata import entry_points
 
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, _Added] = {}
     for added in sorted(entry_points(group=_GROUP)):
+        of = (added.dist.name, added.dist.version) if added.dist else ("", __version__)
         with suppress(ImportError):  # of a distribution that is removed, or installed in part
-            found.update(added.load())
+            found.update({name: _Added(*command, *of) for name, command in added.load().items()})
     return {name: command for name, command in found.items() if name not in _COMMANDS}
+
+
+def _release(version: str) -> str:
+    """Return the release that a version is of, or is on the way to."""
+    return version.partition("+")[0].partition(".dev")[0]
 
 
 _ELSEWHERE = {"machine": "headway-machine", "rtl": "headway-machine", "trace": "headway-trace"}
@@ -85,7 +101,7 @@ class _Group(click.Group):
             if cmd_name in _COMMANDS:
                 where, what = f"headway.commands.{cmd_name.replace('-', '_')}", _COMMANDS[cmd_name]
             elif (found := _added().get(cmd_name)) is not None:
-                where, what = found
+                where, what, *_ = found
             else:
                 return None
             command: click.Command = importlib.import_module(where).command
@@ -99,11 +115,17 @@ class _Group(click.Group):
         if name in _ELSEWHERE and self.get_command(ctx, name) is None:
             needed = _ELSEWHERE[name]
             ctx.fail(f"headway {name} comes with {needed}, which is not installed: pip install {needed}")
+        added = None if name in _COMMANDS else _added().get(name)
+        if added is not None and _release(added.version) != _release(__version__):
+            ctx.fail(
+                f"headway {name} comes with {added.distribution} {added.version}, which does not fit headway "
+                f"{__version__}: pip install --upgrade headway {added.distribution}"
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([*_COMMANDS.items(), *((name, what) for name, (_, what) in _added().items())])
+            formatter.write_dl([*_COMMANDS.items(), *((name, what) for name, (_, what, *_) in _added().items())])
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

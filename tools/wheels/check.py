@@ -1,4 +1,4 @@
-"""``python -m tools.wheels.check``: install the wheel in bare Debian systems, and measure there.
+"""``python -m tools.wheels.check``: install the wheels in bare Debian systems, and use them.
 
 mmdebstrap makes each system of Debian's essential packages, apt, python3 and python3-venv. The archive of it is kept
 between runs; each check unpacks a fresh copy and removes it at the end. The copy sees this kernel: /proc, /sys
@@ -16,10 +16,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .debian import KEYRING, Debian
 from .errors import ToolError, run
+from .wheel import DISTRIBUTIONS
 from .workshop import Workshop
 
 SYSTEMS = {"bookworm": "Debian 12", "trixie": "Debian 13"}
@@ -28,8 +30,9 @@ INSIDE = Path(__file__).with_name("inside.py")
 ENTER = """
 set -eu
 root=$1
+shift
 for place in proc sys dev; do mount --rbind "/$place" "$root/$place"; done
-exec chroot "$root" python3 /check/inside.py "/check/$2" /opt/headway
+exec chroot "$root" python3 /check/inside.py /opt/headway "$@"
 """
 
 
@@ -68,15 +71,16 @@ def bare_system(workshop: Workshop, debian: Debian, release: str) -> Path:
     return archive
 
 
-def check(archive: Path, wheel: Path) -> dict[str, object]:
-    """Install a wheel in a fresh copy of a system and measure there. Returns what `inside.py` found."""
+def check(archive: Path, wheels: Sequence[Path]) -> dict[str, object]:
+    """Install wheels in a fresh copy of a system and use them there. Returns what `inside.py` found."""
     with tempfile.TemporaryDirectory(prefix="headway-bare-") as scratch:
         root = Path(scratch) / "root"
         root.mkdir()
         root.parent.chmod(0o755)
         run(["tar", "--extract", "--numeric-owner", "--exclude=./dev/*", "--file", archive, "-C", root], "unpacking")
         (root / "check").mkdir()
-        shutil.copy(wheel, root / "check")
+        for wheel in wheels:
+            shutil.copy(wheel, root / "check")
         shutil.copy(INSIDE, root / "check")
         environment = {name: value for name, value in os.environ.items() if _passed_on(name)}
         environment |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"}
@@ -85,7 +89,8 @@ def check(archive: Path, wheel: Path) -> dict[str, object]:
                 target = root / given.lstrip("/")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(given, target)
-        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "sh", str(root), wheel.name]
+        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "sh", str(root)]
+        command += [f"/check/{wheel.name}" for wheel in wheels]
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
@@ -100,8 +105,12 @@ def _passed_on(name: str) -> bool:
     return (name.startswith("PIP_") and name != "PIP_FIND_LINKS") or name.lower().endswith("_proxy")
 
 
+def _pattern(distribution: str) -> str:
+    return f"{distribution.replace('-', '_')}-[0-9]*_{platform.machine()}.whl"
+
+
 def main() -> int:
-    """Check the wheel for this machine in each system. Returns the exit status."""
+    """Check the wheels for this machine in each system. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels.check", description=__doc__)
     parser.add_argument("systems", nargs="*", help="of bookworm, trixie; unless told: all")
     parser.add_argument("-w", "--wheels", type=Path, default=Path("dist"), help="the folder with the wheels (dist)")
@@ -113,9 +122,12 @@ def main() -> int:
         return 0
     faults = 0
     try:
-        wheel = next(given.wheels.glob(f"headway-[0-9]*_{platform.machine()}.whl"), None)
-        if wheel is None:
-            raise ToolError(f"there is no wheel for {platform.machine()} in {given.wheels}: build it with make wheels")
+        wheels = [found for name in DISTRIBUTIONS for found in given.wheels.glob(_pattern(name))]
+        if len(wheels) != len(DISTRIBUTIONS):
+            raise ToolError(
+                f"{given.wheels} has not one wheel of each of {', '.join(DISTRIBUTIONS)} for {platform.machine()}: "
+                "build them with make wheels in an empty folder"
+            )
         workshop = Workshop()
         if not reachable(workshop):
             print(
@@ -125,7 +137,7 @@ def main() -> int:
             return 0
         debian = Debian(workshop.path / "debian")
         for release in given.systems or SYSTEMS:
-            found = check(bare_system(workshop, debian, release), wheel)
+            found = check(bare_system(workshop, debian, release), wheels)
             print(json.dumps(found, indent=2), flush=True)
             faults += len(found["faults"]) if isinstance(found["faults"], list) else 1
     except ToolError as error:

@@ -1,9 +1,10 @@
-"""Install a wheel in a system that has nothing but Python, and measure with it: ``python3 inside.py WHEEL FOLDER``.
+"""Install wheels in a system that has nothing but Python, and use them: ``python3 inside.py FOLDER WHEEL...``.
 
 Runs inside the bare systems of ``make wheels-check``, and in any other by hand: it needs nothing but Python and its
-venv. FOLDER is for the virtual environment; ordinary users must be able to read it. Prints a JSON document: how long it
-took until headway was installed, and then until ``headway demo`` gave its first line; what each run said; and
-``faults``: what was not as it should be. The exit status is 1 if there are faults.
+venv. FOLDER is for the virtual environment; ordinary users must be able to read it. The wheel of headway comes alone,
+or with those of the other distributions, which are tried too. Prints a JSON document: how long it took until headway
+was installed, and then until ``headway demo`` gave its first line; what each run said; and ``faults``: what was not as
+it should be. The exit status is 1 if there are faults.
 """
 
 import json
@@ -24,12 +25,12 @@ NOT_NEEDED = ("cc", "gcc", "clang", "ld", "bpftool", "git")
 """Programs that a bare system lacks. The check proves less on a system that has one of them."""
 
 
-def installed(wheel: Path, folder: Path) -> tuple[float, float]:
-    """Install a wheel into a new virtual environment. Return the time that took and its processor time, in s."""
+def installed(wheels: list[str], folder: Path) -> tuple[float, float]:
+    """Install wheels into a new virtual environment. Return the time that took and its processor time, in s."""
     began = time.monotonic()
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, stdout=sys.stderr)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, str(wheel)], check=True, stdout=sys.stderr)
+    subprocess.run([*pip, *wheels], check=True, stdout=sys.stderr)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.monotonic() - began, used.ru_utime + used.ru_stime
 
@@ -90,12 +91,24 @@ def faults_of(run: dict[str, Any], source: str) -> list[str]:
     return found
 
 
+def faults_of_machine(headway: str, folder: Path) -> list[str]:
+    """Return what is wrong with a traced run of the reference machine, in words."""
+    trace = folder / "run.hwt"
+    found = []
+    for words in (["machine", "run", "six-threads", "--trace", str(trace)], ["trace", "stats", str(trace)]):
+        done = subprocess.run([headway, *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            return [f"headway {words[0]} {words[1]} ended with status {done.returncode}: {done.stderr[-2000:]}"]
+        found.append(done.stdout)
+    return [] if "instructions" in found[1] else [f"headway trace stats printed {found[1][-2000:]!r}"]
+
+
 def main() -> int:
     """Run the whole check. Return the exit status."""
-    wheel, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    folder, wheels = Path(sys.argv[1]), sys.argv[2:]
     superfluous = [name for name in NOT_NEEDED if shutil.which(name)]
     libbpf = [str(path) for path in Path("/usr").glob("lib*/**/libbpf.so*")]
-    install, install_used = installed(wheel, folder)
+    install, install_used = installed(wheels, folder)
     headway = str(folder / "bin" / "headway")
     waited, text, status = first_line([headway, "demo"])
     doctor = subprocess.run([headway, "doctor", "--json"], capture_output=True, text=True, check=False)
@@ -112,7 +125,10 @@ def main() -> int:
         faults += [f"as root: {fault}" for fault in faults_of(runs["root"], "bpf")]
     if status or "threads that know what they do" not in text:
         faults.append(f"headway demo ended with status {status}: {text[-2000:]}")
+    if any(Path(wheel).name.startswith("headway_machine-") for wheel in wheels):
+        faults += faults_of_machine(headway, folder)
     document = {
+        "wheels": [Path(wheel).name for wheel in wheels],
         "system": platform.freedesktop_os_release().get("PRETTY_NAME"),
         "kernel": platform.release(),
         "machine": platform.machine(),

@@ -2,7 +2,34 @@
 
 Four trigger blocks compare what a core's harts execute, load and store. A sequencer of three states moves when blocks
 fire, and entering a state has effects. Six counters are sent for each window of cycles. All of this is controlled by
-registers, which the configuration presets and a program may write.
+registers, which the configuration presets and a program may write by hwtsel and hwtval:
+
+- 8b + 0, of trigger block b (0 to 3): bit 0 on; 3-1 states of the sequencer in which it looks; 4 loads; 5 stores
+  (neither: instructions); 6 addresses from first to second, without it; 7 else second as well as first; 8 data; 23-16
+  harts of the core
+- 8b + 1, 8b + 2: first and second address
+- 8b + 3, 8b + 4: data, and which of its bits are compared: of what was stored (of SB and SH zero-extended), or loaded
+  (as the instruction extends it). An AMO loads what was there and stores its result; an SC that fails stores nothing
+- 8b + 5, 8b + 6: it fires each so many times (0, 1: each time); how many are left (read only)
+- 32 + 2s, 33 + 2s: blocks that move the sequencer from state s to state s + 1, to s + 2 (modulo 3), a bit each. If both
+  fire at once it stays
+- 38 + s: on entering state s: bit 0 trigger marker; 1 breakpoint exception for the hart that did it, before its next
+  instruction; 2 line up while in the state (also where register 42 was written); 3 line raised once; 4 blocks count
+  anew
+- 41, 42: states in which harts are traced; state of the sequencer, 0 at reset
+- 43: source of the PLIC that the line is (0: none). Cores may share one: it is up while any of them holds it
+- 44, 45: cycles of a profiling window (0: none); states in which windows and counters go on, else they keep their
+  values
+- 46-51: harts that each of the six counters counts
+- 52-57: what each counts, by the numbers of Source in `trace`. At reset counter n counts source n
+- 58, 59: bytes of the trace buffer, and how many of them are filled (read only)
+- 60, 61: where in it the next byte goes, and where the oldest byte is (read only)
+- 62: bit 0: a trigger marker was written; bit 1: the buffer takes no more (read only)
+- 0x1000000 + w: word w of the trace buffer (read only)
+
+An event takes effect after its instruction. A miss is each time that a hart waits for a line. A stall counts, as a
+whole, in the window in which it ends. The end of a window sends the six counts, unless all are 0, and clears them. The
+end of the trace and a write of register 44 cut a window short.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

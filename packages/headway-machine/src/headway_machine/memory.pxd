@@ -3,6 +3,12 @@
 Only time is modelled here. The data itself is in one place, so a cache keeps no data and cannot hold stale data. A hart
 that misses is blocked, and tries its instruction again when the line or page that it asked for has come. That line or
 page then counts as present, even if it has been displaced in the meantime, so that two harts cannot starve each other.
+Harts of a core that miss the same line wait for the same request.
+
+Caches and micro-TLB are LRU, the micro-TLB fully associative: an access to the page of the access before is no use of
+it. A missing line is placed in one of the ways of the hart that asked for it first: an empty one, else that of the line
+used longest ago. Windows of the bus count from tick 0. A fetch looks the instruction cache up for each line entered in
+sequence, and after each jump to another line. Without allocation (``l1d.write = "through"``) an AMO brings its line.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t

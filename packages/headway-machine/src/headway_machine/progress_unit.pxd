@@ -3,6 +3,9 @@
 A hart does not count while it runs. It keeps the first cycle that has not been charged (`since`), and the cycles lost
 since then by reason. When its state changes, or when a counter is read, the difference is added to the cells and the
 counters at once (`settle`). Every cycle is therefore in exactly one cell, and counting costs nothing per instruction.
+
+The instructions of a kernel (in a trap, in machine mode with hwctl.MK, an MRET) are in no range. A thread's first state
+is entered when the thread begins, in the range of the code at mepc.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

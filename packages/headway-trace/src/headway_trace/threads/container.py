@@ -81,7 +81,7 @@ SOURCES = (
     "taken_branches",
     "traps",
 )
-"""What a counter of the profile can count, by number (headway-machine/docs/machine.md, section 9)."""
+"""What a counter of the profile can count, by number (registers 52 to 57 in headway_machine/events.pxd)."""
 COUNTED = SOURCES[:6]
 """The sources of the six counters unless the machine is told others."""
 NOT_COUNTED = "-"

@@ -94,7 +94,7 @@ def test_a_figure_that_is_at_least_so_much_is_not_more_than_the_truth(t: dict[Ki
 def test_the_bounds_without_counters_hold_whatever_waited_for_memory(
     t: dict[Kind, int], memory: int, stall: int
 ) -> None:
-    """The table of docs/model.md."""
+    """The table of the module."""
     seen = indices_of({**t, Kind.MEMORY: 0, Kind.STALL: 0})
     memory = min(memory, t[Kind.EFFECTIVE])
     stall = min(stall, t[Kind.EFFECTIVE] - memory)

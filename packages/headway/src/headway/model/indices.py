@@ -12,6 +12,19 @@ its stalls are waits for memory. So a thread's time is first divided into `Amoun
 Where a part of the time was divided by samples (`estimate`), an index has an exact and an estimated part.
 `Indices.exact_share` says how large the exact part is, and `Indices.interval` how far the estimate may be from the
 truth. Time that was divided by the cycles of user and kernel mode is not exact either, and no interval is known of it.
+
+Without hardware counters waiting for memory (M) and other stalls (S) are in EPI. With K = KPI and P = IOPI, which are
+exact, the true Td is K + P + M + S, where 0 <= M + S <= EPI as shown. So these bounds hold, and no closer ones:
+
+   figure   at least          at most
+   EPI, TE                    what is shown
+   Td       K + P             RPI
+   KE       1 - K / (K + P)   1 - K / RPI
+   IOE      1 - P / (K + P)   1 - P / RPI
+   MPI      0                 EPI as shown
+   ME       (K + P) / RPI
+
+The lower bounds of Td, KE and IOE are shown; MPI and ME are None.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A barrel processor for RV32I with the progress unit attached: the smallest core in which the unit can be tried.
 
-`barrel.BarrelCore` is the core, `computer.Computer` the core with a timer and a UART. docs/rtl.md has the block
-diagram, and what the core leaves out.
+`barrel.BarrelCore` is the core, `computer.Computer` the core with a timer and a UART. docs/rtl.md says what the core
+leaves out.
 """

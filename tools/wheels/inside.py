@@ -100,7 +100,7 @@ def faults_of_machine(headway: str, folder: Path) -> list[str]:
         if done.returncode:
             return [f"headway {words[0]} {words[1]} ended with status {done.returncode}: {done.stderr[-2000:]}"]
         found.append(done.stdout)
-    return [] if "instructions" in found[1] else [f"headway trace stats printed {found[1][-2000:]!r}"]
+    return [] if "packet.P-header" in found[1] else [f"headway trace stats printed {found[1][-2000:]!r}"]
 
 
 def main() -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from headway.errors import HeadwayError
-from headway.files import open_regular, read_file
+from headway.files import open_regular, read_file, written_whole
 
 pytestmark = pytest.mark.unit
 
@@ -42,3 +44,22 @@ def test_a_pipe_that_nobody_writes_to_is_no_file_and_blocks_nothing(tmp_path: Pa
     for path, why in ((pipe, "it is not a file"), (tmp_path, "Is a directory")):
         with pytest.raises(OSError, match=why):
             open_regular(path)
+
+
+def test_a_file_of_ones_own_is_written_in_a_folder_of_somebody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    path = tmp_path / "report"
+    with pytest.raises(PermissionError), written_whole(str(path)):
+        pass
+    path.write_bytes(b"what was there before")
+    with pytest.raises(TypeError), written_whole(str(path)) as stream:
+        print("half", file=stream)  # type: ignore[call-overload]  # it takes no text
+    assert path.read_bytes() == b"what was there before"
+    with written_whole(str(path)) as stream:
+        stream.write(b"whole")
+    assert path.read_bytes() == b"whole"

@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from .errors import HeadwayError
 
@@ -88,27 +88,38 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
     """Yield a stream that replaces the file ``path`` when the block ends without an error.
 
     Until then the data goes to a temporary file in the same folder, so the old content stays if writing fails. A
-    symbolic link stays a link: its target is replaced. Something that is not a regular file is written directly. Raises
-    OSError.
+    symbolic link stays a link: its target is replaced. A file in a folder where none can be made is written over at
+    the end. Something that is not a regular file is written directly. Raises OSError.
     """
     try:
-        mode = os.stat(path).st_mode
+        before = os.stat(path)
     except FileNotFoundError:
-        mode = None
+        before = None
     except ValueError:
         raise OSError(errno.EINVAL, "not a file name") from None
-    if mode is not None and not stat.S_ISREG(mode):
+    if before is not None and not stat.S_ISREG(before.st_mode):
         with open(path, "wb") as stream:
             yield stream
         return
-    import tempfile  # what only reads needs none
+    import shutil  # what only reads needs neither
+    import tempfile
 
     path = os.path.realpath(path)  # keep a symbolic link, replace its target
     folder, name = os.path.split(path)
-    fd, scratch = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)
+    try:
+        fd, scratch = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)
+    except PermissionError:
+        if before is None:
+            raise
+        with open(path, "r+b") as file, tempfile.TemporaryFile() as kept:
+            yield cast("BinaryIO", kept)
+            kept.seek(0)
+            shutil.copyfileobj(kept, file)
+            file.truncate()
+        return
     try:
         with open(fd, "wb") as stream:
-            os.fchmod(fd, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+            os.fchmod(fd, 0o666 & ~_umask() if before is None else stat.S_IMODE(before.st_mode))
             yield stream
         os.replace(scratch, path)
     except BaseException:

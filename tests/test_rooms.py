@@ -21,7 +21,7 @@ FLOORS = (
     {"other_root"},
     {"binary", "buffers", "headway_trace.riscv", "model", "regions"},
     {"web"},
-    {"advice", "asyncio", "conditions", "demo", "verdict"},
+    {"advice", "asyncio", "balance", "conditions", "demo", "verdict"},
     {"linux.levels"},
     {
         "linux.landlock",

@@ -72,6 +72,11 @@ class FakeKernel(Controls):
         self.memory: dict[int, frozenset[int]] = {}
         """The processors of the memory nodes."""
         self.free = 1 << 34
+        self.nices: dict[int, int] = {}
+        """The nice values of threads that have another one than 0."""
+        self.sessions: dict[int, str] = {}
+        """The autogroups of processes."""
+        self.session_nices: dict[str, int] = {}
         self.resctrl = resctrl
         self._mounts = mounts + (resctrl.mount if resctrl else "")
 
@@ -86,7 +91,8 @@ class FakeKernel(Controls):
         """Everything that a plan can change."""
         groups = {name: (sorted(g.procs), g.files.get("cgroup.subtree_control", "")) for name, g in self.all.items()}
         tree = self.resctrl.state() if self.resctrl else {}
-        return groups, {pid: dict(p.threads) for pid, p in self.table.items()}, dict(self.irqs), tree
+        weights = {tid: nice for tid, nice in self.nices.items() if nice}, dict(self.session_nices)
+        return groups, {pid: dict(p.threads) for pid, p in self.table.items()}, dict(self.irqs), tree, weights
 
     def revive(self) -> None:
         """Another observer starts."""
@@ -285,6 +291,37 @@ class FakeKernel(Controls):
         if found:
             found[0].threads[tid] = (found[1], cpus)
         self._done()
+
+    def nice(self, tid: int) -> int | None:
+        return self.nices.get(tid, 0) if self._thread(tid) else None
+
+    def renice(self, tid: int, value: int) -> None:
+        self._operation()
+        if self._thread(tid):
+            self.nices[tid] = value
+        self._done()
+
+    def is_fair(self, tid: int) -> bool:
+        return True
+
+    def session_groups_are_on(self) -> bool:
+        return bool(self.sessions)
+
+    def session_group(self, pid: int) -> tuple[str, int] | None:
+        group = self.sessions.get(pid)
+        return None if group is None or pid not in self.table else (group, self.session_nices.get(group, 0))
+
+    def renice_session(self, pid: int, value: int) -> bool:
+        self._operation()
+        self.session_nices[self.sessions[pid]] = value
+        self._done()
+        return True
+
+    def processor_group(self, pid: int) -> str | None:
+        return self.group_of(pid)
+
+    def is_root_group(self, group: str) -> bool:
+        return group == "/"
 
     def processor(self, tid: int) -> int | None:
         found = self._thread(tid)

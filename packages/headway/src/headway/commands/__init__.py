@@ -28,6 +28,7 @@ _COMMANDS = {
     "report": "a recording as stat shows it, or where the time of a profile went",
     "export": "a recording for other tools: Perfetto, trace events, Parquet, CSV, flame graphs, pprof",
     "advise": "what would help; on request it is applied, or undone",
+    "balance": "processes, threads or control groups held at shares of progress, by their weights",
     "query": "query recordings by SQL or ready-made questions: one run, or runs of many machines",
     "at": "what every thread was doing at one instant of a recording",
     "diff": "two recordings side by side, at equal progress",

@@ -22,8 +22,9 @@ def command(of: str) -> None:
     headway schema compare > compare.schema.json
     headway schema critical-path > critical-path.schema.json
     headway schema what-if > what-if.schema.json
+    headway schema balance > balance.schema.json
 
     Print the JSON Schema of what a command writes as JSON: stat, cpu, report (of a profile), diff, compare,
-    critical-path or what-if.
+    critical-path, what-if or balance.
     """
     click.echo(json.dumps(schema_of(of), indent=2))

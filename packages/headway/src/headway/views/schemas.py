@@ -9,7 +9,7 @@ from headway.files import packaged
 
 __all__ = ["NAMES", "schema_of"]
 
-NAMES = ("stat", "cpu", "profile", "diff", "compare", "critical-path", "what-if")
+NAMES = ("stat", "cpu", "profile", "diff", "compare", "critical-path", "what-if", "balance")
 
 
 def schema_of(name: str) -> dict[str, Any]:

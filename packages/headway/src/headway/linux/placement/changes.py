@@ -17,7 +17,7 @@ from headway.linux.procfs.processors import as_list
 
 from .controls import Controls
 
-__all__ = ["PREFIX", "Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "UseNode"]
+__all__ = ["PREFIX", "Bind", "Bound", "Change", "Enable", "MakeGroup", "Move", "Partition", "UseNode", "descendants"]
 
 PREFIX = "headway-"
 """The prefix of the names of headway's groups."""
@@ -310,7 +310,7 @@ class Bind:
         known = {(t.tid, t.birth): t for t in self.threads}
         if controls.birth(leader.tid) != leader.birth:
             return []
-        for pid in [self.pid, *_descendants(controls, self.pid)]:
+        for pid in [self.pid, *descendants(controls, self.pid)]:
             for tid in controls.threads(pid):
                 birth = controls.birth(tid)
                 bound = known.get((tid, birth or 0))
@@ -323,7 +323,7 @@ class Bind:
         return []
 
 
-def _descendants(controls: Controls, pid: int) -> Iterable[int]:
+def descendants(controls: Controls, pid: int) -> Iterable[int]:
     """Return its children, their children, and so on, except those whose parent has ended."""
     of: dict[int, list[int]] = {}
     for other in controls.processes():

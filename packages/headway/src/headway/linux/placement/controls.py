@@ -14,6 +14,7 @@ from pathlib import Path
 from headway.errors import HeadwayError
 from headway.linux.privileges import LinuxCapability, effective
 from headway.linux.procfs.ids import process_of
+from headway.linux.procfs.mounts import mounts
 from headway.linux.procfs.processors import online, parse_list
 
 __all__ = ["Controls"]
@@ -23,6 +24,7 @@ _PAGE = re.compile(r" kernelpagesize_kB=(\d{1,9})(?= |$)", re.ASCII)
 _FREE = re.compile(r"^Node \d+ (?:MemFree|Inactive\(file\)):\s+(\d{1,15}) kB$", re.MULTILINE | re.ASCII)
 _USERS = re.compile(r"^Uid:\t(\d{1,10})\t(\d{1,10})\t", re.MULTILINE | re.ASCII)
 """The real and the effective user of a process (proc_pid_status(5))."""
+_SESSION_GROUP = re.compile(r"/(autogroup-\d{1,19}) nice (-?\d{1,2})", re.ASCII)
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD (include/linux/sched.h)."""
 
@@ -174,6 +176,73 @@ class Controls:
                 for node, count in _ON_NODE.findall(row.rstrip("\n")):
                     found[int(node)] = found.get(int(node), 0) + int(count) * int(size[1]) * 1024
         return found
+
+    # --- weights ------------------------------------------------------------------------------------------------------
+
+    def nice(self, tid: int) -> int | None:
+        """Return the nice value of a thread."""
+        try:
+            return os.getpriority(os.PRIO_PROCESS, tid)
+        except ProcessLookupError:
+            return None
+
+    def renice(self, tid: int, value: int) -> None:
+        """Set the nice value of a thread. Does nothing if it has ended."""
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, tid, value)
+
+    def is_fair(self, tid: int) -> bool:
+        """Return whether a weight says how much of a processor a thread gets, beside others of its kind (sched(7))."""
+        try:
+            return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK in (os.SCHED_OTHER, os.SCHED_BATCH)
+        except ProcessLookupError:
+            return True
+
+    def session_groups_are_on(self) -> bool:
+        """Return whether the scheduler takes the threads of each session together (sched(7), autogroup)."""
+        return self.read(f"{self._proc}/sys/kernel/sched_autogroup_enabled") == "1"
+
+    def session_group(self, pid: int) -> tuple[str, int] | None:
+        """Return the name of the group of threads of a process's session, and its nice value. None: it has none."""
+        found = _SESSION_GROUP.fullmatch(self.read(f"{self._proc}/{pid}/autogroup") or "")
+        return (found[1], int(found[2])) if found else None
+
+    def renice_session(self, pid: int, value: int) -> bool:
+        """Set the nice value of the group of threads of a process's session. Return whether the process is there."""
+        try:
+            self.write(f"{self._proc}/{pid}/autogroup", str(value))
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return True
+
+    def processor_group(self, pid: int) -> str | None:
+        """Return the path of the control group by which a process's processor time is divided.
+
+        On cgroup v2 it is the nearest group, from the process's own on upwards, that has a weight. None: the process
+        has ended, or is hidden.
+        """
+        text = self.read(f"{self._proc}/{pid}/cgroup")
+        if text is None:
+            return None
+        paths = dict[str, str]()
+        for line in text.splitlines():
+            _, controllers, path = [*line.split(":", 2), "", "", ""][:3]
+            paths |= dict.fromkeys(controllers.split(","), path)
+        if "cpu" in paths:
+            return paths["cpu"]
+        path = paths.get("", "/")
+        root = next((mount.point for mount in mounts(self._proc) if mount.kind == "cgroup2"), None)
+        while root and path != "/" and self.read(f"{root}{path}/cpu.weight") is None:
+            path = os.path.dirname(path)
+        return path if root else "/"
+
+    def is_root_group(self, group: str) -> bool:
+        """Return whether a path that `processor_group` returned is the root of all groups, which has no weight.
+
+        In a container it may be a group below that.
+        """
+        root = next((mount.point for mount in mounts(self._proc) if mount.kind == "cgroup2"), "")
+        return group == "/" and self.read(f"{root}/cpu.weight") is None
 
     # --- processors ---------------------------------------------------------------------------------------------------
 

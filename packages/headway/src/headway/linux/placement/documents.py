@@ -10,10 +10,11 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.linux.procfs.processors import parse_list
 
-from .changes import PREFIX, Bind, Bound, Change, Enable, MakeGroup, Move, Partition, UseNode
+from .changes import PREFIX, Bind, Bound, Enable, MakeGroup, Move, Partition, UseNode
 from .division import Assign, Exclusive, Schemata
 from .interrupts import Redirect, RedirectNew, parse_mask
 from .resctrl import parse_schemata
+from .weights import GroupWeight, Niced, Reniced, SessionNice, Undoable
 
 __all__ = ["change_of", "document_of"]
 
@@ -29,16 +30,19 @@ _KINDS = {
     "schemata": Schemata,
     "assign": Assign,
     "exclusive": Exclusive,
+    "reniced": Reniced,
+    "session nice": SessionNice,
+    "group weight": GroupWeight,
 }
 
 
-def document_of(change: Change) -> dict[str, Any]:
+def document_of(change: Undoable) -> dict[str, Any]:
     """Return the change as plain values, for a file."""
     (kind,) = (name for name, known in _KINDS.items() if type(change) is known)
     return {"change": kind, **asdict(change)}  # type: ignore[call-overload]
 
 
-def change_of(found: object) -> Change:
+def change_of(found: object) -> Undoable:
     """Return the change that a file describes. Raises ValueError if headway would not have made such a change."""
     if not isinstance(found, dict):
         raise ValueError("a change is no table")
@@ -97,7 +101,25 @@ def _schemata(found: Mapping[str, Any]) -> Schemata:
     return Schemata(group, root, before, after)
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Change]] = {
+def _reniced(found: Mapping[str, Any]) -> Reniced:
+    rows = found.get("others")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"others is {rows!r:.80}")
+    others = tuple(Niced(_number(row, "tid"), _number(row, "birth"), _nice(row)) for row in rows)
+    pid, birth, offsets = _number(found, "pid"), _number(found, "birth"), _numbers(found, "offsets", -39, 39)
+    return Reniced(pid, birth, _name(found), _nice(found), others, offsets, _numbers(found, "apart", 1, 1 << 22))
+
+
+def _session_nice(found: Mapping[str, Any]) -> SessionNice:
+    return SessionNice(_text(found, "group"), _nice(found), _numbers(found, "values", -20, 19))
+
+
+def _group_weight(found: Mapping[str, Any]) -> GroupWeight:
+    before = _number(found, "before")
+    return GroupWeight(_folder(found, "group"), before, _numbers(found, "values", 1, 10_000))
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Undoable]] = {
     "enable": lambda found: Enable(_folder(found, "root")),
     "make": lambda found: MakeGroup(_ours(found)),
     "partition": lambda found: Partition(_ours(found), _cpus(found, "cpus"), _kind(found)),
@@ -109,6 +131,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Change]] = {
     "schemata": _schemata,
     "assign": lambda found: Assign(_number(found, "pid"), _number(found, "birth"), _name(found), _ours(found)),
     "exclusive": lambda found: Exclusive(_ours(found)),
+    "reniced": _reniced,
+    "session nice": _session_nice,
+    "group weight": _group_weight,
 }
 
 
@@ -117,6 +142,20 @@ def _number(found: Mapping[str, Any], name: str, *, least: int = 1) -> int:
     if type(value) is not int or not least <= value < 1 << 63:
         raise ValueError(f"{name} is {value!r:.40}")
     return value
+
+
+def _nice(found: Mapping[str, Any]) -> int:
+    value = found.get("before")
+    if type(value) is not int or not -20 <= value <= 19:
+        raise ValueError(f"before is {value!r:.40}")
+    return value
+
+
+def _numbers(found: Mapping[str, Any], name: str, least: int, most: int) -> tuple[int, ...]:
+    values = found.get(name)
+    if not isinstance(values, list) or not all(type(value) is int and least <= value <= most for value in values):
+        raise ValueError(f"{name} is {values!r:.80}")
+    return tuple(values)
 
 
 def _text(found: Mapping[str, Any], name: str, *, empty: bool = False) -> str:

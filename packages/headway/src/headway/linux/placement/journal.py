@@ -24,6 +24,7 @@ from headway.errors import HeadwayError
 from .changes import Change
 from .controls import Controls
 from .documents import change_of, document_of
+from .weights import Undoable
 
 __all__ = ["Journal", "journal_folder"]
 
@@ -44,7 +45,7 @@ def journal_folder() -> Path:
 class _Record:
     id: str
     boot: str
-    changes: tuple[Change, ...]
+    changes: tuple[Undoable, ...]
     begun: int
 
 
@@ -89,6 +90,14 @@ class Journal:
                         raise HeadwayError(f"cannot {change.words()}: {why}; {after}") from None
                     raise
         return notes
+
+    def keep(self, name: str, changes: Sequence[Undoable]) -> None:
+        """Replace what is to be taken back with a plan, whose changes the caller makes itself, from now on.
+
+        Raises HeadwayError if that cannot be kept: then nothing new may be changed.
+        """
+        with self._alone():
+            self._write(_Record(name, self._controls.boot(), tuple(changes), len(changes)))
 
     def _roll_back(self, record: _Record) -> str:
         try:

@@ -2,8 +2,8 @@
  * Threads that work and lose time in turn, each in the given amount, until they are killed; for benchmarks/balance.py.
  *
  * balance KIND UNITS TIMES THREADS FILE: each thread does UNITS of arithmetic, and then TIMES of what KIND says: "compute" (no
- * more), "calls" (reading 64 KiB), "poll" (a look at 64 sockets, none of which ever has data). Each thread counts its
- * rounds in a word of 64 bits of FILE, 64 bytes apart: a round is the same progress for each kind.
+ * more), "reads" (of 1 MiB), "short-reads" (of 64 KiB), "polls" (a look at 256 sockets, none of which ever has data). Each
+ * thread counts its rounds in a word of 64 bits of FILE, 64 bytes apart: a round is the same progress for each kind.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #define APART 8 /* words */
-#define SOCKETS 64
-#define READ 65536
+#define SOCKETS 256
 
 static long units, times;
+static ssize_t size;
 static int kind, zero;
 static struct pollfd sockets[SOCKETS];
 static uint64_t *rounds;
@@ -31,7 +31,7 @@ static void *run(void *number)
 {
 	volatile uint64_t *mine = rounds + (uintptr_t)number * APART;
 	uint64_t x = 1;
-	char *bytes = malloc(READ);
+	char *bytes = malloc(size);
 
 	for (;;) {
 		for (long i = 0; i < units; i++) {
@@ -39,7 +39,7 @@ static void *run(void *number)
 			__asm__ volatile("" : "+r"(x));
 		}
 		for (long i = 0; i < times; i++)
-			if (kind == 'p' ? poll(sockets, SOCKETS, 0) : pread(zero, bytes, READ, 0) != READ)
+			if (kind == 'p' ? poll(sockets, SOCKETS, 0) : pread(zero, bytes, size, 0) != size)
 				abort();
 		++*mine;
 	}
@@ -52,7 +52,8 @@ int main(int argc, char **argv)
 		return 2;
 	kind = argv[1][0];
 	units = atol(argv[2]);
-	times = kind == 'c' && argv[1][1] == 'o' ? 0 : atol(argv[3]);
+	times = kind == 'c' ? 0 : atol(argv[3]);
+	size = kind == 's' ? 64 << 10 : 1 << 20;
 	long threads = atol(argv[4]);
 	int file = open(argv[5], O_RDWR | O_CREAT, 0600);
 

@@ -45,10 +45,11 @@ class Worker:
 
 
 MIXES = {
-    "computes, and reads files": (Worker("compute"), Worker("calls", 3000)),
-    "computes, and polls": (Worker("compute"), Worker("poll", 1500)),
+    "computes, and reads 1 MiB": (Worker("compute"), Worker("reads", 120)),
+    "computes, and reads 64 KiB": (Worker("compute"), Worker("short-reads", 3000)),
+    "computes, and polls": (Worker("compute"), Worker("polls", 400)),
     "1 thread, and a neighbour with 3": (Worker("compute"), Worker("compute", 0, 3)),
-    "all of these": (Worker("compute"), Worker("calls", 3000), Worker("poll", 1500), Worker("compute", 0, 3)),
+    "all of these": (Worker("compute"), Worker("reads", 120), Worker("polls", 400), Worker("compute", 0, 3)),
 }
 
 

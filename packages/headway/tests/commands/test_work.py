@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -39,8 +40,45 @@ def test_a_reading_without_threads_makes_no_progress(words: list[str], tmp_path:
     chosen = ("--name", "headway-nothing", "-d", "0.2", "-I", "50", "--work", "5")
     done = headway("stat", "--source", "proc", *chosen, *words, "-o", report)
     assert (done.returncode, done.stderr) == (0, "")
-    said = '"done":0,"left":null' if words else "work: ~0 % of 5 s EPI is done; it makes no progress"
+    said = '"done":0,"left":null' if words else "work: ~0 % of 5 s EPI is done; no progress was made in the last"
     assert said in report.read_text()
+
+
+STEPS = """
+import headway
+for _ in range(200):
+    with headway.state("render"):
+        sum(range(20_000))
+"""
+
+
+def test_steps_are_the_entries_of_a_region(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    program = ("--", sys.executable, "-c", STEPS)
+    done = headway("stat", "-I", "50", "--json", "--work", "render=200", "-o", report, *program)
+    assert done.returncode == 0
+    forecasts = [json.loads(line)["forecast"] for line in report.read_text().splitlines()]
+    assert {(forecast["work"], forecast["state"]) for forecast in forecasts} == {(200, "user.render")}
+    assert (forecasts[-1]["done"], forecasts[-1]["left"], forecasts[-1]["reason"]) == (200, 0, None)
+    done = headway("top", "--plain", "-I", "50", "--work", "render=1000000", *program)
+    assert done.returncode == 0
+    assert "of 1,000,000 × render is done" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--work", "render=0"], "'render=0' is no work: give seconds of EPI, or TAG=NUMBER"),
+        (["--work", "a b=5"], "'a b=5' is no work"),
+        (["--work", "x"], "'x' is no length of time"),
+        (["--work", "render=5", "--budget", "1%"], "--work TAG=NUMBER counts every step: leave out --budget"),
+        (["--work", "render=5", "--level", "clocks"], "--work TAG=NUMBER counts every step"),
+    ],
+)
+def test_work_that_cannot_be_followed_is_refused(words: list[str], said: str) -> None:
+    done = headway("stat", "-I", "50", *words, "--", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+    assert said in done.stderr
 
 
 def test_work_without_readings_is_refused() -> None:

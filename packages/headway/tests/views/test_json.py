@@ -14,6 +14,7 @@ from headway.advice import advise
 from headway.model import Cell, Counted, Ledger, Processor, Quality, Thread, Window, merge
 from headway.model.forecast import Expectation
 from headway.model.uses import Uses
+from headway.model.work import Work
 from headway.verdict import Why, verdict
 from headway.views.durations import states_listed
 from headway.views.json import dumps, schema, to_document, write
@@ -30,7 +31,7 @@ def test_the_schema_is_one_and_every_field_of_it_is_closed() -> None:
     assert list(document) == schema()["required"]
     uses = Uses(calls=(), locks=())
     counted = Ledger("bpf", Window(0, 1), counted={"cycles": Counted(2, 1)}, uses=uses)
-    counting = to_document(counted, forecast=Expectation(5, 3, 2, 1, None))
+    counting = to_document(counted, work=Work(5), forecast=Expectation(5, 3, 2, 1, None))
     assert VALIDATOR.is_valid(counting)
     assert list(counting) == list(schema()["properties"])
     assert counting["counted"] == {"cycles": 0.5}

@@ -23,6 +23,7 @@ from headway.cli.pages import html_option, page_if, write_ledger_page
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
 from headway.cli.uses import check_use_options, needs_calls, needs_causes, needs_holders, use_options
+from headway.cli.work import check_work, followed, work_option
 from headway.errors import HeadwayError
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
@@ -33,7 +34,8 @@ from headway.views.listing import LINES
 
 if TYPE_CHECKING:
     from headway.advice import Advice, Facilities, Thresholds
-    from headway.model.forecast import Expectation, Forecast
+    from headway.model.forecast import Expectation
+    from headway.model.work import Work
 
 __all__ = ["command"]
 
@@ -44,12 +46,7 @@ __all__ = ["command"]
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON (headway schema); with -I one document a line.")
-@click.option(
-    "--work",
-    type=Seconds(),
-    metavar="SECONDS",
-    help="The work needs so much EPI: with -I, say when it will be done (docs/prediction.md).",
-)
+@work_option
 @html_option
 @thresholds_option
 @click.option(
@@ -68,7 +65,7 @@ def command(
     duration: float | None,
     output: str | None,
     as_json: bool,
-    work: float | None,
+    work: Work | None,
     html: str | None,
     verbose: bool,
     durations: int | None,
@@ -104,6 +101,7 @@ def command(
         raise click.UsageError("--html writes one page of the whole time, not of each interval: leave out --html or -I")
     if work is not None and interval is None:
         raise click.UsageError("--work says at each reading when the work will be done: give -I too")
+    check_work(work, wanted)
     options = _options(wanted, tables, causes=verbose or html is not None, listed=listed, as_json=as_json)
     if durations and options.level is Level.CLOCKS:
         raise click.UsageError("clocks do not tell single waits: --durations needs --level switches or more")
@@ -122,7 +120,7 @@ def command(
             parts=wanted.why,
             tables=tables,
             durations=bool(durations),
-            forecast=None if work is None else _forecast(work),
+            work=work,
         )
 
         def started(used: LinuxSource, reason: str) -> None:
@@ -148,13 +146,6 @@ def command(
         if report.error:
             raise HeadwayError(report.error)
     end_as(observation.exit_status)
-
-
-def _forecast(work: float) -> Forecast:
-    """Return what follows work that needs so many seconds of EPI."""
-    from headway.model.forecast import Forecast
-
-    return Forecast(round(work * 1e9))
 
 
 def _options(
@@ -188,9 +179,9 @@ class _Report:
         parts: tuple[str, ...],
         tables: tuple[str, ...],
         durations: bool,
-        forecast: Forecast | None,
+        work: Work | None,
     ) -> None:
-        self._forecast = forecast
+        self._work = followed(work)
         self._stream, self._argv, self._as_json = stream, argv, as_json
         self._where = where
         self._verbose, self._quiet, self._listed, self._parts = verbose, quiet, listed, parts
@@ -257,14 +248,8 @@ class _Report:
         return advise(ledger, self._thresholds, self._facilities)
 
     def _expect(self, ledger: Ledger) -> Expectation | None:
-        """Return when the work will be done; None: nobody asked, or EPI is not known here in time."""
-        if self._forecast is None or ledger.unit != "ns":
-            return None
-        epi = ledger.indices(*ledger.threads).epi if ledger.threads else 0  # none was seen yet, or any more
-        if epi is None:
-            return None
-        self._forecast.add(epi, ledger.window.duration)
-        return self._forecast.expect()
+        """Return when the work will be done; None: nobody asked."""
+        return None if self._work is None else self._work.take(ledger)
 
     def _show_json(self, ledger: Ledger, exit_status: int | None, expected: Expectation | None) -> None:
         from headway.views.json import write
@@ -274,6 +259,7 @@ class _Report:
             command=list(self._argv) or None,
             exit_status=exit_status,
             advice=self._advice(ledger),
+            work=None if self._work is None else self._work.work,
             forecast=expected,
         )
         self._stream.writelines(pieces)
@@ -289,12 +275,10 @@ class _Report:
         if self._interval:
             self._began = self._began or ledger.window.start
             show(console, [heading(ledger, self._began, console.width)])
-        if expected is not None:
+        if expected is not None and self._work is not None:
             from headway.views.forecast import forecast_line
 
-            show(console, [forecast_line(expected, console.width, ledger.precision.effective)])
-        elif self._forecast is not None:
-            show(console, [[("work: EPI is not known here, or in cycles only: nothing can be expected", "")]])
+            show(console, [forecast_line(self._work.work, expected, ledger, console.width)])
         brief = self._quiet or self._interval
         if not brief:
             from headway.verdict import verdict

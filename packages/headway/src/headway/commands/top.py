@@ -28,13 +28,16 @@ from headway.cli.options import (
 )
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
+from headway.cli.work import check_work, followed, work_option
 from headway.errors import HeadwayError
+from headway.linux.options import MeasureOptions
 from headway.linux.placement.facilities import facilities
 from headway.linux.sources.source import LinuxSource
 from headway.model import GroupBy, Ledger, merge
 from headway.session.measure import caught_signals, measuring, observe, patient_collector, wait_for
 
 if TYPE_CHECKING:
+    from headway.model.work import Work
     from headway.views.screen.app import TopApp
     from headway.views.screen.feed import Live, Timeline
 
@@ -67,6 +70,7 @@ _RECORDING, _DOCUMENT = ".hw", ".json"
     help=f"Column to sort by: {', '.join(_COLUMNS)}.",
 )
 @group_by_option
+@work_option
 @click.option("--light", is_flag=True, help="Use colours for a terminal with a light background.")
 @click.option(
     "--plain",
@@ -80,6 +84,7 @@ def command(
     duration: float | None,
     sort: str,
     group_by: str | None,
+    work: Work | None,
     light: bool,
     plain: bool,
     thresholds_file: str | None,
@@ -107,14 +112,16 @@ def command(
     screen = not plain and _is_terminal(bool(argv) and not saved)
     look = _Look(sort, group_by, light, thresholds)
     if saved:
-        if wanted.given or duration is not None:
-            raise click.UsageError(f"{argv[0]} is a saved measurement: leave out what to measure, and for how long")
+        if wanted.given or duration is not None or work is not None:
+            raise click.UsageError(
+                f"{argv[0]} is a saved measurement: leave out what to measure, for how long, and --work"
+            )
         _show_saved(argv[0], interval, look, screen=screen)
         return
     selection = wanted.selection(argv)
     every = interval if interval is not None else _INTERVAL
     if not screen:
-        _print(wanted, argv, every, duration, look.listed)
+        _print(wanted, argv, every, duration, look.listed, work)
         return
 
     from headway.session.live import HeldBack, LiveFeed
@@ -131,7 +138,7 @@ def command(
         with measuring(
             selection,
             argv,
-            options=wanted.options(causes=False, cgroups=True, default_budget=BUDGET_OF_A_MACHINE),
+            options=_options(wanted, work),
             prefer=wanted.source,
             intervals=True,
             hold=output.hold,
@@ -141,7 +148,7 @@ def command(
             if reasons[0]:
                 title += f" · /proc, sampled: {reasons[0]}"
             feed: Live = LiveFeed(measurement, title, every, duration)
-            app = look.app(feed, facilities(), leave=duration is not None)
+            app = look.app(feed, facilities(), leave=duration is not None, work=work)
             app.show()
         child = measurement.child
         if child is not None:
@@ -169,6 +176,13 @@ def _saved(argv: Sequence[str]) -> bool:
             f"{name!a} is no recording ({_RECORDING}), no saved document ({_DOCUMENT}), and no program: give one"
         )
     return name.endswith((_RECORDING, _DOCUMENT)) or os.path.isdir(argv[0])
+
+
+def _options(wanted: TargetOptions, work: Work | None) -> MeasureOptions:
+    """Return what is to be measured. Steps of work are counted by no budget."""
+    check_work(work, wanted)
+    budget = None if work is not None and work.tag else BUDGET_OF_A_MACHINE
+    return wanted.options(causes=False, cgroups=True, default_budget=budget)
 
 
 def _is_terminal(command: bool) -> bool:
@@ -204,8 +218,20 @@ class _Look:
         self.listed = ListingOptions(None, False, group_by)
         """Which lines a table has."""
 
-    def app(self, feed: Live | Timeline, where: Facilities, *, here: bool = True, leave: bool = False) -> TopApp:
-        """Return the screen. ``here``: it shows this machine, now; ``leave``: it ends when measuring ends."""
+    def app(
+        self,
+        feed: Live | Timeline,
+        where: Facilities,
+        *,
+        here: bool = True,
+        leave: bool = False,
+        work: Work | None = None,
+    ) -> TopApp:
+        """Return the screen.
+
+        ``here``: it shows this machine, now; ``leave``: it ends when measuring ends; ``work``: it says when that is
+        done.
+        """
         from headway.views.screen.app import TopApp
         from headway.views.screen.roster import Order
 
@@ -223,6 +249,7 @@ class _Look:
             ground="light" if self._light else "dark",
             order=Order(self._column, by=self.listed.by),
             leave=leave,
+            work=followed(work),
         )
 
 
@@ -288,10 +315,15 @@ def _run(app: TopApp) -> None:
 
 
 def _print(
-    wanted: TargetOptions, argv: Sequence[str], interval: float, duration: float | None, listed: ListingOptions
+    wanted: TargetOptions,
+    argv: Sequence[str],
+    interval: float,
+    duration: float | None,
+    listed: ListingOptions,
+    work: Work | None,
 ) -> None:
     """Print a table each interval: to standard output, or to standard error if there is a command."""
-    with _written(sys.stderr if argv else sys.stdout, listed) as show:
+    with _written(sys.stderr if argv else sys.stdout, listed, work) as show:
         began: list[int] = []
         gone: list[bool] = []
 
@@ -307,7 +339,7 @@ def _print(
         observation = observe(
             selection,
             argv,
-            options=wanted.options(causes=False, cgroups=True, default_budget=BUDGET_OF_A_MACHINE),
+            options=_options(wanted, work),
             prefer=wanted.source,
             seconds=duration,
             interval=interval,
@@ -325,7 +357,9 @@ def _print_once(ledger: Ledger, listed: ListingOptions) -> None:
 
 
 @contextmanager
-def _written(stream: TextIO, listed: ListingOptions) -> Iterator[Callable[[Ledger, int | None], None]]:
+def _written(
+    stream: TextIO, listed: ListingOptions, work: Work | None = None
+) -> Iterator[Callable[[Ledger, int | None], None]]:
     """Give a function that prints a ledger's table to the stream. It is no error if the reader has gone away."""
     from headway.views.console import Console
     from headway.views.interval import heading
@@ -334,11 +368,16 @@ def _written(stream: TextIO, listed: ListingOptions) -> Iterator[Callable[[Ledge
 
     console = Console(stream)
     before: GroupBy | None = None
+    following = followed(work)
 
     def write(ledger: Ledger, began: int | None) -> None:
         nonlocal before
         if began is not None:
             show(console, [heading(ledger, began, console.width)])
+        if following is not None:
+            from headway.views.forecast import forecast_line
+
+            show(console, [forecast_line(following.work, following.take(ledger), ledger, console.width)])
         listing = listed.listing(console, above=0 if began is None else 2, before=before)
         before = print_table(console, ledger, listing=listing)
         if began is not None:

@@ -35,25 +35,30 @@ class Expectation:
     """What is expected of the work, in ns from the last reading on. None: that cannot be told."""
 
     work: int
-    """EPI that the work needs, ns."""
+    """What the work needs: EPI in ns, or a number of steps (`headway.model.work`)."""
     done: int
-    """EPI that was made so far, ns."""
+    """What was made so far."""
     left: int | None
     """How long the rest will take; 0: it is done. None: no progress was made lately."""
     least: int | None
     most: int | None
     """The 95 % interval of that. ``most`` is None too where the rest may never be done."""
+    reason: str | None = None
+    """Why something of it cannot be told, as a clause. None: it can, or the rest may never be done."""
 
 
 class Forecast:
-    """Follows the progress of work that needs ``work`` ns of EPI."""
+    """Follows the progress of work that needs ``work`` ns of EPI, or so many steps."""
 
     def __init__(self, work: int) -> None:
         self.work, self.done = work, 0
         self._readings: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, made: int, span: int) -> None:
-        """Add a reading: ``made`` ns of EPI in ``span`` ns. One of no length counts as progress, and tells no rate."""
+        """Add a reading: ``made`` ns of EPI, or steps, in ``span`` ns.
+
+        One of no length counts as progress, and tells no rate.
+        """
         self.done += made
         if span > 0:
             self._readings.append((made, span))
@@ -65,11 +70,13 @@ class Forecast:
             return Expectation(self.work, self.done, 0, 0, 0)
         made, span, n = sum(m for m, _ in self._readings), sum(s for _, s in self._readings), len(self._readings)
         if not made:
-            return Expectation(self.work, self.done, None, None, None)
+            why = f"no progress was made in the last {n:,} readings" if n else "there is no reading yet"
+            return Expectation(self.work, self.done, None, None, None, why)
         rate = made / span
         left = round(rest / rate)
         if n < _FEWEST:
-            return Expectation(self.work, self.done, left, None, None)
+            why = f"an interval takes {_FEWEST} readings"
+            return Expectation(self.work, self.done, left, None, None, why)
         deviation = sqrt(sum((m / s - rate) ** 2 for m, s in self._readings) / (n - 1))
         to_come = max(rest / rate / (span / n), 1.0)
         error = _T[n - 2] * deviation * sqrt(1 / n + 1 / to_come)

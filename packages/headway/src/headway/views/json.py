@@ -31,6 +31,7 @@ from headway.verdict import Verdict, verdict
 if TYPE_CHECKING:
     from headway.advice import Advice
     from headway.model.forecast import Expectation
+    from headway.model.work import Work
 
 from .durations import durations_document, kept_in, states_listed
 from .schemas import schema_of
@@ -48,11 +49,13 @@ def to_document(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
+    work: Work | None = None,
     forecast: Expectation | None = None,
 ) -> dict[str, Any]:
     """Return the ledger as plain dicts and lists, in the order of the schema.
 
-    ``exit_status`` is None while the command runs, and if there is no command. ``forecast``: when work will be done.
+    ``exit_status`` is None while the command runs, and if there is no command. ``forecast``: when ``work`` will be
+    done.
     """
     window, cost, kept = ledger.window, ledger.overhead, kept_in(ledger)
     return {
@@ -79,7 +82,7 @@ def to_document(
         "reasons": {valid(name): valid(reason) for name, reason in ledger.reasons.items()},
         **({"counted": {valid(name): c.share for name, c in ledger.counted.items()}} if ledger.counted else {}),
         **use_documents(ledger.uses),
-        **({"forecast": asdict(forecast)} if forecast is not None else {}),
+        **({"forecast": forecast_document(work, forecast)} if work is not None and forecast is not None else {}),
     }
 
 
@@ -89,6 +92,11 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     if advice.remedy is not None:
         found["remedy"]["neighbours"] = list(advice.remedy.neighbours)
     return found
+
+
+def forecast_document(work: Work, expected: Expectation) -> dict[str, Any]:
+    """Return when work will be done, as it is in the document."""
+    return {**asdict(expected), "state": work.state}
 
 
 def verdict_documents(ledger: Ledger) -> list[dict[str, Any]]:
@@ -126,6 +134,7 @@ def write(
     command: Sequence[str] | None = None,
     exit_status: int | None = None,
     advice: Iterable[Advice] = (),
+    work: Work | None = None,
     forecast: Expectation | None = None,
 ) -> Iterator[str]:
     """Yield the text of `dumps(to_document(...))` in parts. It is fast enough for thousands of threads every second."""
@@ -134,6 +143,7 @@ def write(
         command=command,
         exit_status=exit_status,
         advice=advice,
+        work=work,
         forecast=forecast,
     )
     around["verdict"] = verdict_documents(ledger)

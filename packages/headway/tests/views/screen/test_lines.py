@@ -355,6 +355,9 @@ def test_the_summary_fits_and_says_what_was_lost(picture: Picture, width: int, t
         assert any(style == "bad" for _, style in lines[1])
     first = clean(picture.verdict[0].text, 400) if picture.verdict else "nothing stands out"
     assert text_of(lines[-1]).startswith(first[: width - 1].rstrip() if first.isascii() else "")
+    lines = summary(picture, title, "after 1 s", width, work="work: 20 % of 30 s EPI is done")
+    assert text_of(lines[-1]).startswith("work: 20 % of 30 s EPI is done"[: width - 1])
+    assert all(wide(line) <= width for line in lines)
 
 
 @few

@@ -30,6 +30,8 @@ from textual.widgets import Input
 from headway.advice import Advice
 from headway.errors import HeadwayError
 from headway.model import GroupBy, Ledger
+from headway.model.work import FollowedWork
+from headway.views.forecast import forecast_text
 from headway.views.lines import Line
 from headway.views.printable import clean, wrap
 
@@ -175,9 +177,11 @@ class TopApp(App[None]):
         ground: str = "dark",
         order: Order = Order(),  # noqa: B008
         leave: bool = False,
+        work: FollowedWork | None = None,
     ) -> None:
         super().__init__()
-        self._feed, self._advise = feed, advise
+        self._feed, self._advise, self._work = feed, advise, work
+        self._expected = ""  # when the work will be done
         self._coloured, self._unicode = coloured, unicode
         self._paint = Paint(ground, coloured=coloured, unicode=unicode)
         self._order = order
@@ -289,6 +293,8 @@ class TopApp(App[None]):
     async def _follow(self, feed: Live) -> None:
         try:
             async for ledger in feed.ledgers():
+                if self._work is not None:
+                    self._expected = forecast_text(self._work.work, self._work.take(ledger), ledger)
                 self._take(self._roster.take(ledger))
             if self._leave:
                 self.exit()
@@ -391,7 +397,13 @@ class TopApp(App[None]):
         if isinstance(self._feed, Timeline):
             moment = f"{self._place + 1:,} of {self._feed.number:,} · {moment}"
         return summary(
-            self._shown, self._feed.title, moment, width, note=self._state_in_words(), letters=not self._coloured
+            self._shown,
+            self._feed.title,
+            moment,
+            width,
+            note=self._state_in_words(),
+            letters=not self._coloured,
+            work=self._expected,
         )
 
     def _state_in_words(self) -> str:

@@ -22,11 +22,12 @@ HEIGHT = 4
 
 
 def summary(
-    picture: Picture, title: str, moment: str, width: int, *, note: str = "", letters: bool = False
+    picture: Picture, title: str, moment: str, width: int, *, note: str = "", letters: bool = False, work: str = ""
 ) -> list[Line]:
     """Return four lines of at most ``width`` columns.
 
-    They say what and when; threads, quality and losses; the kinds of time; and where most of the work's time went.
+    They say what and when; threads, quality and losses; the kinds of time; and where most of the work's time went,
+    after when ``work`` will be done, if that is given.
     """
     lines = [
         _beside(
@@ -34,14 +35,17 @@ def summary(
         ),
         _threads(picture, width),
         _kinds(picture, width, letters),
-        _verdict(picture, width),
+        _verdict(picture, width, work),
     ]
     return [cut(line, width) for line in lines]
 
 
-def _verdict(picture: Picture, width: int) -> Line:
-    """Return the verdict's first sentence; the others too as far as there is room for all of each."""
-    line: Line = []
+def _verdict(picture: Picture, width: int, before: str) -> Line:
+    """Return a text, if one is given, and the verdict's sentences: the first one there is, and others as far as there
+    is room for all of each.
+    """
+    line: Line = [(before, "")] if before else []
+    width -= width_of(before)
     for one in picture.verdict:
         text = f" · {clean(one.text, 400)}" if line else clean(one.text, 400)
         width -= width_of(text)

@@ -56,6 +56,7 @@ def until(reached: bool, pids: list[int]) -> None:
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_weights_are_set_back_however_it_ends(tmp_path: Path, ending: signal.Signals) -> None:
     report = tmp_path / "report"
+    words: list[str]
     with spinning(2) as pids:
         share = f"--share={pids[0]}=4"
         words = [

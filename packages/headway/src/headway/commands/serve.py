@@ -11,6 +11,7 @@ from headway.cli.ending import end_as
 from headway.cli.options import BUDGET_OF_A_MACHINE, MeasuringCommand, TargetOptions, measuring_options, when_option
 from headway.cli.parameters import Milliseconds, Seconds
 from headway.cli.say import say
+from headway.cli.work import check_work, followed, work_option
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
 from headway.linux.procfs.cgroups import read_origin
@@ -28,6 +29,7 @@ from headway.views.metrics.totals import By, Totals
 
 if TYPE_CHECKING:
     from headway.conditions import Condition
+    from headway.model.work import Work
 
 __all__ = ["command"]
 
@@ -86,6 +88,7 @@ _SOURCES = {"bpf": "eBPF", "proc": "/proc"}
     help="Measure at most every MS milliseconds; requests in between get the same reading.  [default: 1000]",
 )
 @when_option
+@work_option
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector as well.")
 @click.option(
@@ -106,6 +109,7 @@ def command(
     expire: float,
     interval: float,
     when: tuple[Condition, ...],
+    work: Work | None,
     duration: float | None,
     otlp: str | None,
     user_name: str | None,
@@ -133,7 +137,9 @@ def command(
     selection = wanted.selection(argv)
     if not quiet:
         wanted.tell_others()
-    options = wanted.options(causes=False, when=when, default_budget=BUDGET_OF_A_MACHINE, durations=int(durations))
+    check_work(work, wanted)
+    budget = None if work is not None and work.tag else BUDGET_OF_A_MACHINE
+    options = wanted.options(causes=False, when=when, default_budget=budget, durations=int(durations))
     token = None if token_file is None else read_token(token_file)
     user = user_to_become(user_name)
     push = None if otlp is None else Push(PushExporter(otlp), interval_seconds())
@@ -153,7 +159,7 @@ def command(
     def start(chosen: Selection) -> Served:
         prefer = "bpf" if when else wanted.source  # /proc cannot do that, so it is no way out
         measuring, why = start_source(chosen, prefer, intervals=True, forget=True, options=options)
-        served = Served(measuring, totals, listener.channel, interval, manager)
+        served = Served(measuring, totals, listener.channel, interval, manager, followed(work))
         source.append(served)
         try:
             kept = reduce_rights(measuring, user, selection, options, command=bool(argv))

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from headway.linux.sources.source import LinuxSource, SourceAround
 from headway.model import Ledger
+from headway.model.work import FollowedWork
 from headway.views.metrics.totals import Totals
+from headway.views.metrics.work import Promised, promised
 
 from .feed import hand_over
 from .notify import Notifier
@@ -32,13 +34,16 @@ class Served(SourceAround):
         channel: socket.socket,
         interval: float,
         manager: Notifier | None = None,
+        work: FollowedWork | None = None,
     ) -> None:
         """``source``: begun; ``channel``: to the process that listens; ``interval``: s between readings, at least.
 
-        ``manager``, if there is one, is told that headway is alive.
+        ``manager``, if there is one, is told that headway is alive; ``work`` is what is to be done.
         """
         super().__init__(source)
         self._totals, self._channel, self._interval, self._manager = totals, channel, interval, manager
+        self._work = work
+        self._promised: Promised | None = None
         self._last = float("-inf")
         self._idle = IDLE_SECONDS
         self._asked = False
@@ -92,9 +97,13 @@ class Served(SourceAround):
     def _take(self, ledger: Ledger, seconds: float) -> None:
         """Add the ledger of an interval of this many seconds."""
         self._totals.add(ledger)
+        if self._work is not None:
+            self._promised = promised(self._work, ledger)
         ended = sum(thread.end is not None for thread in ledger.threads)
         self._idle = max(self._interval, min(IDLE_SECONDS, AT_ONCE * seconds / max(ended, 1)))
         if self._asked and not self.alone:
             epoch = time.time_ns() - time.monotonic_ns()
-            if hand_over(self._channel, self._totals.snapshot(epoch=epoch, cost=cost_of_ourselves())):
+            if hand_over(
+                self._channel, self._totals.snapshot(epoch=epoch, cost=cost_of_ourselves(), work=self._promised)
+            ):
                 self._asked = False

@@ -151,7 +151,7 @@ function processors(document_) {
 }
 
 function notes(document_) {
-  const said = [];
+  const said = document_.work === null ? [] : [document_.work.words];
   for (const [index, quality] of Object.entries(document_.quality)) {
     if (quality === "exact") continue;
     const name = index.toUpperCase();

@@ -17,6 +17,7 @@ from headway.model import READY, READY_PARTS, Quality, TraceContext, bucket_of, 
 from headway.views.losses import is_time, without_unit
 
 from .totals import LIMITS, Cost, Series, TotalsSnapshot
+from .work import Promised
 
 __all__ = ["HISTOGRAM_LIMITS", "Family", "Histogram", "Labels", "Sort", "families"]
 
@@ -78,6 +79,8 @@ def families(snapshot: TotalsSnapshot, *, counts: bool = False, serving: Cost | 
     yield from _of_threads(snapshot, counts)
     yield from _of_processors(snapshot, counts)
     yield from _of_measuring(snapshot)
+    if snapshot.work is not None:
+        yield from _of_work(snapshot.work)
     yield from _of_ourselves(snapshot, serving)
 
 
@@ -417,6 +420,27 @@ def _of_measuring(snapshot: TotalsSnapshot) -> Iterator[Family]:
         "seconds",
         "Time since measuring began.",
         _one(_seconds(snapshot.at - snapshot.began)),
+    )
+
+
+def _of_work(work: Promised) -> Iterator[Family]:
+    """Yield how much of the work is done, and when the rest will be; what is not known is missing."""
+    if work.state is None:
+        unit, what, amount, done = "seconds", "EPI", _seconds(work.amount), _seconds(work.done)
+        labels: Labels = ()
+    else:
+        unit, what, amount, done = "steps", "Steps", float(work.amount), float(work.done)
+        labels = (("state", work.state),)
+    shown = unit if unit == "seconds" else ""
+    yield Family(f"headway_work_{unit}", Sort.GAUGE, shown, f"{what} that the work needs.", [((), labels, amount)])
+    yield Family(f"headway_work_done_{unit}", Sort.GAUGE, shown, f"{what} of the work until now.", [((), labels, done)])
+    times = (("expected", work.left), ("least", work.least), ("most", work.most))
+    yield Family(
+        "headway_work_left_seconds",
+        Sort.GAUGE,
+        "seconds",
+        "How long the rest of the work will take, and the 95 % interval of that.",
+        [((), (("bound", bound),), _seconds(time)) for bound, time in times if time is not None],
     )
 
 

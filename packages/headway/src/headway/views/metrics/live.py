@@ -46,6 +46,7 @@ def live(now: TotalsSnapshot, before: TotalsSnapshot | None) -> str:
         "processors": _processors(now, before, span),
         "quality": {name: quality.value for name, quality in now.whole().quality.items() if name in _SHOWN},
         "reasons": now.reasons,
+        "work": None if now.work is None else now.work._asdict(),
         "losses": named_losses(now.losses),
         "overhead": _rate(now.overhead, before.overhead if before is not None else 0, span),
         "cost": _rate(now.cost.cpu, before.cost.cpu if before is not None else None, span),

@@ -43,6 +43,7 @@ from ..printable import clean
 from .neighbours import Neighbours
 from .places import Labels, ProcessLabels
 from .tasks import TaskSeries, TaskTotals
+from .work import Promised
 
 __all__ = [
     "EXPIRE_NS",
@@ -189,6 +190,8 @@ class TotalsSnapshot:
     """Who had the processor while threads of other processes were ready, in ns; empty where causes are not recorded."""
     tasks: tuple[TaskSeries, ...] = ()
     """What threads worked on; empty where no thread had a task, or tasks are not measured."""
+    work: Promised | None = None
+    """When the work of --work will be done; None: there is none."""
 
     def whole(self) -> Indices:
         """Return the indices of everything measured. Where all is exact, only their qualities matter, so they are 0."""
@@ -207,6 +210,7 @@ class TotalsSnapshot:
         plain["tasks"] = tuple(map(tuple, self.tasks))
         plain["precision"] = tuple(quality.value for quality in astuple(self.precision))
         plain["cost"] = astuple(self.cost)
+        plain["work"] = None if self.work is None else tuple(self.work)
         return marshal.dumps(plain)
 
     @staticmethod
@@ -218,6 +222,7 @@ class TotalsSnapshot:
         plain["tasks"] = tuple(map(TaskSeries._make, plain["tasks"]))
         plain["precision"] = Precision(*map(Quality, plain["precision"]))
         plain["cost"] = Cost(*plain["cost"])
+        plain["work"] = None if plain["work"] is None else Promised(*plain["work"])
         return TotalsSnapshot(**plain)
 
 
@@ -449,8 +454,10 @@ class Totals:
         self._events = _add_known(self._events, ledger.overhead.events)
         self._last = replace(ledger, threads=(), processors=())
 
-    def snapshot(self, *, epoch: int = 0, cost: Cost = Cost()) -> TotalsSnapshot:
+    def snapshot(self, *, epoch: int = 0, cost: Cost = Cost(), work: Promised | None = None) -> TotalsSnapshot:
         """Return the totals as of the last ledger. ``epoch``: its clock plus this is the time since 1970, in ns.
+
+        ``work``: when that will be done.
 
         Raises ValueError before the first ledger.
         """
@@ -481,6 +488,7 @@ class Totals:
             cost=cost,
             neighbours=self._neighbours.frozen(),
             tasks=self._tasks.frozen(),
+            work=work,
         )
 
     def _learn_names(self, threads: Iterable[Thread]) -> None:

@@ -70,7 +70,7 @@ def test_weights_are_set_back_however_it_ends(tmp_path: Path, ending: signal.Sig
             "100",
             "--json",
             "-o",
-            report,
+            str(report),
         ]
         process = subprocess.Popen([sys.executable, "-m", "headway", *words], stderr=subprocess.DEVNULL)
         until(False, pids)

@@ -49,6 +49,8 @@ while True: pass
 BUSY = "print('ready', flush=True)\nwhile True: pass"
 CROWD = f"import os; os.nice(19); os.sched_setaffinity(0, {{2, 3}})\n{BUSY}"
 """Three of them want two processors, and leave the others to headway."""
+PINNED = f"import os; os.sched_setaffinity(0, {{2}})\n{BUSY}"
+"""A program that competes with others like it for one processor."""
 MODULES = (
     "headway.commands.advise",
     "headway.linux.sources.choose",
@@ -266,6 +268,59 @@ def by_command() -> Mapping[str, object]:
     return {"of the time it could run: before, after": re.findall(r"^ {4}(\w[\w ()]*: \d+ %, \d+ %)$", text, re.M)}
 
 
+def balanced() -> Mapping[str, object]:
+    """Groups come nearer to their shares, and have their weights again however the balance ends."""
+    root = root_or_skip()
+    for module in (*MODULES, "headway.commands.balance", "headway.views.balance"):
+        importlib.import_module(module)
+    control, groups = f"{root}/cgroup.subtree_control", [f"{root}/balance-{name}" for name in "ab"]
+    on = "cpu" in (CONTROLS.read(control) or "").split()
+    CONTROLS.write(control, "+cpu")
+    found: dict[str, object] = {}
+    try:
+        with running(*[[PINNED]] * 2) as pids:
+            for group, pid in zip(groups, pids, strict=True):
+                CONTROLS.make(group)
+                CONTROLS.write(f"{group}/cgroup.procs", str(pid))
+            for ending in (signal.SIGTERM, signal.SIGKILL):
+                options = [word for group in groups for word in ("--cgroup", group)]
+                child = _begun("balance", *options, "--share", "balance-a=4", "--source", "proc")
+                weights = _until(groups, lambda weights: int(weights[0]) > 150 > 100 > int(weights[1]))
+                began = time.monotonic()
+                os.kill(child, ending)
+                _until(groups, lambda weights: weights == ["100", "100"])
+                found[ending.name] = {"weights": weights, "seconds to set back": round(time.monotonic() - began, 2)}
+                os.waitpid(child, 0)
+    finally:
+        for group in groups:
+            with suppress(OSError):
+                CONTROLS.remove(group)
+        if not on:
+            CONTROLS.write(control, "-cpu")
+    return found
+
+
+def _until(groups: Sequence[str], reached: Callable[[list[str]], bool]) -> list[str]:
+    """Wait until the weights of groups are as wanted. Return them."""
+    end = time.monotonic() + 200
+    while not reached(weights := [CONTROLS.read(f"{group}/cpu.weight") or "" for group in groups]):
+        assert time.monotonic() < end, weights
+        time.sleep(0.02)
+    return weights
+
+
+def _begun(*words: str) -> int:
+    """Start ``headway`` in a process of its own, with what is imported here. Return its pid."""
+    child = os.fork()
+    if child == 0:
+        sys.argv = ["headway", *words]
+        try:
+            importlib.import_module("headway.commands").main()
+        finally:
+            os._exit(0)
+    return child
+
+
 def run(*words: str) -> str:
     """Run ``headway advise`` in a process of its own, with what is imported here. Return what it says."""
     with tempfile.TemporaryFile() as said:
@@ -351,6 +406,7 @@ TASKS: dict[str, Callable[[], Mapping[str, object]]] = {
     "interrupts": interrupts,
     "kill -9 and undo": kills,
     "advise --apply": by_command,
+    "balance of groups": balanced,
 }
 
 

@@ -76,6 +76,8 @@ def test_weights_are_set_back_however_it_ends(tmp_path: Path, ending: signal.Sig
         until(False, pids)
         first, second = nices(pids)
         assert first <= 0 <= second
+        done = headway("balance", "-p", f"{pids[0]},{pids[1]}", "--source", "proc", "-d", 1)
+        assert "is in another balance: end that first" in done.stderr
         process.send_signal(ending)
         assert process.wait() == (-ending if ending is signal.SIGKILL else 0)
         until(True, pids)

@@ -23,6 +23,7 @@ from headway.linux.placement.controls import Controls
 from headway.linux.placement.journal import Journal, journal_folder
 from headway.linux.placement.levers import lowest_nice
 from headway.linux.placement.watchdog import Watchdog
+from headway.linux.placement.weights import GroupWeight, Reniced, SessionNice
 from headway.linux.sources.source import LinuxSource
 from headway.model import Ledger
 from headway.session.balancing import Balance, Turn
@@ -74,7 +75,12 @@ def _shares(_context: click.Context, _option: click.Parameter, given: tuple[str,
     "1. May be repeated.",
 )
 @click.option(
-    "-I", "--interval", type=Milliseconds(), default=1.0, metavar="MS", help="Weigh every MS milliseconds. [1000]"
+    "-I",
+    "--interval",
+    type=Milliseconds(),
+    default=1.0,
+    metavar="MS",
+    help="Weigh every MS milliseconds.  [default: 1000]",
 )
 @click.option("-d", "--duration", type=Seconds(), metavar="SECONDS", help="Stop after this many seconds.")
 @click.option(
@@ -150,6 +156,9 @@ def command(
     controls = Controls()
     parties = _parties(controls, pids, threads, cgroups)
     _check_shares(parties, shares)
+    folder, name = journal_folder(), f"{_PREFIX}{int(time.time())}-{os.getpid()}"
+    journal = Journal(folder, controls)
+    _check_others(parties, journal)
     raised = bool(cgroups) or lowest_nice() == -20
     limits = Limits(1 / limit, limit if raised else 1.0)
     if not (quiet or (as_json and output is None)) or dry_run:
@@ -158,8 +167,6 @@ def command(
             say("without CAP_SYS_NICE nice values are only raised: who is ahead is slowed down, nobody is sped up")
     if dry_run:
         return
-    folder, name = journal_folder(), f"{_PREFIX}{int(time.time())}-{os.getpid()}"
-    journal = Journal(folder, controls)
     options = MeasureOptions(
         level=Level(level) if level else Level.INTERRUPTS,
         budget=None if level or source == "proc" else budget,
@@ -218,6 +225,20 @@ def _check_shares(parties: Parties, shares: Mapping[str, float]) -> None:
         if not any(party.is_called(name) for party in there):
             names = ", ".join(dict.fromkeys(ascii(party.name)[1:-1] for party in there))
             raise HeadwayError(f"--share {name!a:.60}: no party has this name or id; they are {names:.200}")
+
+
+def _check_others(parties: Parties, journal: Journal) -> None:
+    """Raise HeadwayError if another balance holds a party, or was killed and has left it changed."""
+    ours = {record.subject for lever in parties.levers().values() for record in lever.records()}
+    for other in journal.ids():
+        if not other.startswith(_PREFIX):
+            continue
+        for record in journal.kept(other):
+            if isinstance(record, Reniced | SessionNice | GroupWeight) and record.subject in ours:
+                raise HeadwayError(
+                    f"{record.subject} is in another balance: end that first, or if it was killed: headway balance "
+                    f"--undo {other}"
+                )
 
 
 def _show_plan(parties: Parties, limits: Limits) -> None:

@@ -91,6 +91,10 @@ class Journal:
                     raise
         return notes
 
+    def kept(self, name: str) -> tuple[Undoable, ...]:
+        """Return what is to be taken back with a plan. Raises HeadwayError if its journal cannot be read."""
+        return self._read(name).changes
+
     def keep(self, name: str, changes: Sequence[Undoable]) -> None:
         """Replace what is to be taken back with a plan, whose changes the caller makes itself, from now on.
 

@@ -17,7 +17,7 @@ from headway.linux.privileges import LinuxCapability, effective
 from headway.linux.procfs.cgroup_folders import cgroup_folder
 
 from .controls import Controls
-from .weights import GroupWeight, Niced, Reniced, SessionNice, Undoable, added
+from .weights import GroupWeight, Niced, Reniced, SessionNice, Weight, added
 
 __all__ = ["GroupLever", "Lever", "ProcessLever", "SessionLever", "ThreadLever", "lowest_nice", "process_levers"]
 
@@ -42,7 +42,7 @@ class Lever(Protocol):
     def apply(self) -> None:
         """Do what was decided. Raises HeadwayError if the system refuses."""
 
-    def records(self) -> tuple[Undoable, ...]:
+    def records(self) -> tuple[Weight, ...]:
         """Return what takes everything back."""
 
     def set(self) -> str:
@@ -163,7 +163,7 @@ class ProcessLever:
             _renice((process, self._steps.offset, None) for process in self._all.values())
             self._due = False
 
-    def records(self) -> tuple[Undoable, ...]:
+    def records(self) -> tuple[Weight, ...]:
         """Return what takes it back: first the process itself, whose record covers what is not known yet."""
         others = [process.record for pid, process in self._all.items() if process is not self._root]
         apart = (*self._apart, *(record.pid for record in others))
@@ -200,7 +200,7 @@ class ThreadLever:
             _renice([(self._process, self._steps.offset, self._tid)])
             self._due = False
 
-    def records(self) -> tuple[Undoable, ...]:
+    def records(self) -> tuple[Weight, ...]:
         """Return what takes it back, which is the same for all threads of the process."""
         return (self._process.record,)
 
@@ -272,7 +272,7 @@ class SessionLever:
         except OSError as error:
             raise HeadwayError(f"/proc/{pid}/autogroup cannot be written ({error.strerror})") from None
 
-    def records(self) -> tuple[Undoable, ...]:
+    def records(self) -> tuple[Weight, ...]:
         """Return what takes it back."""
         return tuple(self._groups.values())
 
@@ -331,7 +331,7 @@ class GroupLever:
             except OSError as error:
                 raise HeadwayError(f"{record.file} cannot be written ({error.strerror})") from None
 
-    def records(self) -> tuple[Undoable, ...]:
+    def records(self) -> tuple[Weight, ...]:
         """Return what takes it back."""
         return (self._record,)
 
@@ -380,7 +380,7 @@ def _by_process(controls: Controls, pid: int, pids: Sequence[int]) -> ProcessLev
     return lever
 
 
-def check_may_return(records: Iterable[Undoable]) -> None:
+def check_may_return(records: Iterable[Weight]) -> None:
     """Raise HeadwayError if nice values could be raised, but not lowered to what they were."""
     lowest = lowest_nice()
     for record in records:

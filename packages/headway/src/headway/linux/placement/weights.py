@@ -13,7 +13,7 @@ from headway.dataclass import dataclass
 from .changes import descendants
 from .controls import Controls
 
-__all__ = ["GroupWeight", "Niced", "Reniced", "SessionNice", "Undoable", "added"]
+__all__ = ["GroupWeight", "Niced", "Reniced", "SessionNice", "Undoable", "Weight", "added"]
 
 _LOWEST, _HIGHEST = -20, 19
 _ROUNDS = 100
@@ -28,6 +28,14 @@ class Undoable(Protocol):
 
     def undo(self, controls: Controls) -> list[str]:
         """Take it back as far as it was done. Return sentences on what had to be left as it is, and why."""
+
+
+class Weight(Undoable, Protocol):
+    """A weight that was changed."""
+
+    @property
+    def subject(self) -> str:
+        """What it is of."""
 
 
 def added(nice: int, offset: int) -> int:
@@ -59,6 +67,11 @@ class Reniced:
     """All that headway has added to them."""
     apart: tuple[int, ...] = ()
     """Processes that are not looked at, because there are records of their own for them."""
+
+    @property
+    def subject(self) -> str:
+        """What was changed."""
+        return f"process {self.pid}"
 
     def back(self) -> str:
         """Return how it is taken back."""
@@ -105,6 +118,11 @@ class SessionNice:
     values: tuple[int, ...]
     """All that headway has given it."""
 
+    @property
+    def subject(self) -> str:
+        """What was changed."""
+        return self.group
+
     def back(self) -> str:
         """Return how it is taken back."""
         return f"write {self.before} to /proc/PID/autogroup of a process in {self.group}"
@@ -132,6 +150,11 @@ class GroupWeight:
     before: int
     values: tuple[int, ...]
     """All that headway has given it."""
+
+    @property
+    def subject(self) -> str:
+        """What was changed."""
+        return self.group
 
     @property
     def file(self) -> str:

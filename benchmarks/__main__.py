@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from . import (
     accuracy,
+    balance,
     corrected,
     cost,
     crash,
@@ -101,6 +102,7 @@ def main() -> None:
         what_if.main,
         what_if_machine.main,
         partition.main,
+        balance.main,
     ):
         _apart(measure)
 

@@ -114,10 +114,6 @@ class Controller(Generic[P]):
         self.places: Mapping[P, Place] = {}
         """How the parties of the last interval stand."""
 
-    def weight(self, party: P) -> float:
-        """Return the weight of a party, as a factor of what it was."""
-        return exp(self._logs.get(party, 0.0))
-
     def next(self, seen: Mapping[P, Seen], shares: Mapping[P, float], span: int) -> dict[P, float]:
         """Return the weights of the next interval, for the parties that were seen in this one; others are forgotten.
 

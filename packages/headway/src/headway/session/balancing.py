@@ -49,6 +49,8 @@ class Turn:
     ratio: float | None
     """The largest progress for its share in the last `RECENT` intervals, by the smallest, of the parties that can be
     balanced. None: fewer than two are."""
+    unplaced: int = 0
+    """Processor time of threads of which it is not known whose they are, ns."""
 
 
 def ratio_of(progress: Mapping[Party, int], shares: Mapping[Party, float]) -> float | None:
@@ -79,7 +81,7 @@ class Balance:
 
     def turn(self, ledger: Ledger) -> Turn:
         """Take what an interval measured, and set the weights of the next one. Raises HeadwayError if that fails."""
-        divided = self._parties.divided(ledger)
+        divided, unplaced = self._parties.divided(ledger)
         read = {party: _read(ledger, threads) for party, threads in divided.items()}
         seen = {party: did for party, (did, _) in read.items()}
         shares = {party: self._share(party) for party in seen}
@@ -93,7 +95,8 @@ class Balance:
                 read.items(), key=lambda one: (one[0].name, one[0].pid or one[0].tid or 0)
             )
         )
-        return Turn(ledger.window, rows, self._ratio(seen, shares, places))
+        lost = sum(processor_time(thread.times()) for thread in unplaced)
+        return Turn(ledger.window, rows, self._ratio(seen, shares, places), lost)
 
     def _share(self, party: Party) -> float:
         return next((share for name, share in self._shares.items() if party.is_called(name)), 1.0)

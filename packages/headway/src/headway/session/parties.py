@@ -42,8 +42,11 @@ class Parties(Protocol):
     def levers(self) -> Mapping[Party, Lever]:
         """Return the parties that are there now, each with what sets its weight."""
 
-    def divided(self, ledger: Ledger) -> dict[Party, list[Thread]]:
-        """Return the threads of each party in an interval. Threads that are nobody's are left out."""
+    def divided(self, ledger: Ledger) -> tuple[dict[Party, list[Thread]], list[Thread]]:
+        """Return the threads of each party in an interval; and those of which it is not known whose they are.
+
+        Their processes ended before that could be read.
+        """
 
 
 class Processes:
@@ -58,31 +61,32 @@ class Processes:
         levers = process_levers(controls, pids)
         self._parties = {pid: Party(controls.name(pid) or str(pid), pid=pid) for pid in pids}
         self._levers = {self._parties[pid]: lever for pid, lever in levers.items()}
-        self._of: dict[int, Party | None] = dict(self._parties)
+        self._of: dict[int, Party] = dict(self._parties)
 
     def levers(self) -> Mapping[Party, Lever]:
         """Return the parties and their levers."""
         return self._levers
 
-    def divided(self, ledger: Ledger) -> dict[Party, list[Thread]]:
-        """Return the threads of each party."""
+    def divided(self, ledger: Ledger) -> tuple[dict[Party, list[Thread]], list[Thread]]:
+        """Return the threads of each party, and those of which that is not known."""
         found: dict[Party, list[Thread]] = {}
+        unplaced = []
         for thread in ledger.threads:
             party = self._party_of(thread.pid)
             if party is not None:
                 found.setdefault(party, []).append(thread)
-        return found
+            else:  # only what descends from a party is measured
+                unplaced.append(thread)
+        return found, unplaced
 
     def _party_of(self, pid: int) -> Party | None:
         """Return the party of a process: the nearest one above it. It is kept, as parents end before their children."""
         above = [pid]
-        while above[-1] not in self._of:
+        while (party := self._of.get(above[-1])) is None:
             parent = self._controls.parent(above[-1])
             if parent is None or parent <= 1 or parent in above:
-                self._of[above[-1]] = None
-                break
+                return None
             above.append(parent)
-        party = self._of[above[-1]]
         self._of |= dict.fromkeys(above, party)
         return party
 
@@ -114,7 +118,7 @@ class Threads:
         """Return the parties and their levers."""
         return self._levers
 
-    def divided(self, ledger: Ledger) -> dict[Party, list[Thread]]:
+    def divided(self, ledger: Ledger) -> tuple[dict[Party, list[Thread]], list[Thread]]:
         """Return the threads, each by itself. Those that have ended are no parties any more."""
         known = {party.tid: party for party in self._levers}
         found: dict[Party, list[Thread]] = {}
@@ -128,7 +132,7 @@ class Threads:
             if party not in self._levers:
                 self._add(party)
             found[party] = [thread]
-        return found
+        return found, []
 
 
 class Groups:
@@ -159,13 +163,14 @@ class Groups:
         """Return the parties and their levers."""
         return self._levers
 
-    def divided(self, ledger: Ledger) -> dict[Party, list[Thread]]:
-        """Return the threads of each party."""
+    def divided(self, ledger: Ledger) -> tuple[dict[Party, list[Thread]], list[Thread]]:
+        """Return the threads of each party, and those whose groups are not known."""
         found: dict[Party, list[Thread]] = {}
+        unplaced = [thread for thread in ledger.threads if thread.cgroup is None]
         for thread in ledger.threads:
             for party in self._within(f"{thread.cgroup}/"):
                 found.setdefault(party, []).append(thread)
-        return found
+        return found, unplaced
 
     def _within(self, path: str) -> Iterator[Party]:
         return (party for party in self._levers if path.startswith(f"{party.cgroup}/"))

@@ -17,6 +17,8 @@ from .printable import fit
 __all__ = ["ratio_in_words", "turn_document", "turn_lines"]
 
 SCHEMA = "headway.balance/1"
+_WORTH_SAYING = 0.01
+"""The part of the processor time from which on it is said what was not counted."""
 _NOTES = {
     Place.NEW: "new",
     Place.HELD: "",
@@ -24,7 +26,7 @@ _NOTES = {
     Place.RESTS: "rests",
     Place.LIMIT: "at its limit",
     Place.IDLE: "idle",
-    Place.ALONE: "nobody to balance with",
+    Place.ALONE: "alone",
     Place.UNKNOWN: "EPI not known",
 }
 
@@ -51,6 +53,10 @@ def turn_lines(turn: Turn, before: float | None, width: int) -> Iterable[Line]:
         figures = f"{row.share:5g} {MARKS[row.quality] + epi:>6} {share(seen.ran / span if span else 0.0):>9}"
         text = f"{fit(name, room)} {figures} {share(waits):>5}  {row.set:10} {_NOTES[row.place]}"
         yield [(fit(text, width).rstrip(), "")]
+    ran = turn.unplaced + sum(row.seen.ran for row in turn.parties)
+    if turn.unplaced > _WORTH_SAYING * ran:
+        text = f"not counted: {share(turn.unplaced / ran)} of the processor time, of processes that ended too soon"
+        yield [(fit(text, width).rstrip(), "")]
 
 
 def turn_document(turn: Turn) -> dict[str, Any]:
@@ -59,6 +65,7 @@ def turn_document(turn: Turn) -> dict[str, Any]:
         "schema": SCHEMA,
         "window": {"start": turn.window.start, "end": turn.window.end, "duration": turn.window.duration},
         "ratio": None if turn.ratio is None or isinf(turn.ratio) else turn.ratio,
+        "unplaced": turn.unplaced,
         "parties": [_party(row) for row in turn.parties],
     }
 

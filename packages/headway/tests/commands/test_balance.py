@@ -74,8 +74,6 @@ def test_weights_are_set_back_however_it_ends(tmp_path: Path, ending: signal.Sig
         ]
         process = subprocess.Popen([sys.executable, "-m", "headway", *words], stderr=subprocess.DEVNULL)
         until(False, pids)
-        first, second = nices(pids)
-        assert first <= 0 <= second
         done = headway("balance", "-p", f"{pids[0]},{pids[1]}", "--source", "proc", "-d", 1)
         assert "is in another balance: end that first" in done.stderr
         process.send_signal(ending)

@@ -78,7 +78,7 @@ def _added() -> Mapping[str, _Added]:
     for added in sorted(entry_points(group=_GROUP)):
         of = (added.dist.name, added.dist.version) if added.dist else ("", __version__)
         with suppress(ImportError):  # of a distribution that is removed, or installed in part
-            found.update({name: _Added(*command, *of) for name, command in added.load().items()})
+            found.update({name: _Added(where, what, *of) for name, (where, what) in added.load().items()})
     return {name: command for name, command in found.items() if name not in _COMMANDS}
 
 

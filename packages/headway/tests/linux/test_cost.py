@@ -16,13 +16,12 @@ from headway.linux.bpf.costs.calibration import (
     BEFORE,
     FUNCTIONS,
     Costs,
-    Exercise,
-    ExercisingProcess,
     are_plausible,
     believable,
     cost_of_passing,
     costs,
 )
+from headway.linux.bpf.costs.exercising import Exercise, ExercisingProcess
 from headway.linux.bpf.shared.layout import EVENTS
 from headway.linux.options import Selection
 from headway.linux.sources.ebpf.observer_cost import ObserverCost

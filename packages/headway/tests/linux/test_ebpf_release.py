@@ -14,7 +14,7 @@ import pytest
 from tests.effort import FEW
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.costs.calibration import ExercisingProcess
+from headway.linux.bpf.costs.exercising import ExercisingProcess
 from headway.linux.bpf.programs.libbpf import BpfError, Library
 from headway.linux.options import MarkedFunctions, MeasureOptions, Selection
 from headway.linux.perf import perf_event as perf

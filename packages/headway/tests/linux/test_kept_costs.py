@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.linux.bpf.costs import kept_costs
-from headway.linux.bpf.costs.calibration import Comparison, Costs, Exercise
+from headway.linux.bpf.costs.calibration import Comparison, Costs
+from headway.linux.bpf.costs.exercising import Exercise
 from headway.linux.bpf.costs.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.ebpf import calibrating

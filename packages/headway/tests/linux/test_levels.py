@@ -17,7 +17,8 @@ from tests.compiling import Compile, script
 from tests.effort import FEW
 
 from headway.commands import stat
-from headway.linux.bpf.costs.calibration import Exercise, costs
+from headway.linux.bpf.costs.calibration import costs
+from headway.linux.bpf.costs.exercising import Exercise
 from headway.linux.bpf.threads._cells import Cells
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection

@@ -14,7 +14,7 @@ import pytest
 from tests.compiling import Compile, script
 from tests.effort import FEW, exhaustive
 
-from headway.linux.bpf.costs.calibration import ExercisingProcess
+from headway.linux.bpf.costs.exercising import ExercisingProcess
 from headway.linux.sources.ebpf import calibrating
 from headway.model import Kind, Ledger, Thread
 

@@ -15,36 +15,28 @@ regions that have nothing in them.
 
 from __future__ import annotations
 
-import os
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
-from headway.exhaustion import fork
+from headway.dataclass import dataclass
 from headway.linux.levels import Level
 from headway.linux.perf import perf_event as perf
 from headway.linux.procfs import processors
 
-from ..programs.attaching import Attachments
-from ..programs.libbpf import Object
-from ..programs.unavailable import UnavailableError
 from ..shared.layout import EVENTS, TIMED
-from . import _exercise
+from .exercising import Exercise, ExercisingProcess
+from .rounds import ENTERED, LOOKS, POLLS
 
 if TYPE_CHECKING:
+    from ..programs.attaching import Attachments
+    from ..programs.libbpf import Object
     from ..reading.memory import BpfMaps
-
-_Round = TypeVar("_Round")
 
 __all__ = [
     "BEFORE",
     "Comparison",
     "Costs",
-    "Exercise",
-    "ExercisingProcess",
     "are_plausible",
     "believable",
     "compare",
@@ -63,52 +55,19 @@ from one state of a thread to the next, and changes no sum."""
 COMPARISONS = 3
 """How often the programs are detached and attached again at most, until nothing disturbs it; each time takes 30 ms."""
 
-_ROUNDS, _MOST_ROUNDS = 9, 18
-"""Undisturbed rounds that are wanted, and how many there are at most."""
 _PLAUSIBLE = 0.25, 8.0
 """What a call's event costs at least and at most, as a multiple of what the kernel counted for the program itself."""
 _MOST_INTERRUPT = 8.0
 """How long an interrupt's program runs at most, as a multiple of a call's. Only few happen meanwhile: one during which
 the hypervisor had the processor shows."""
-_SAME_SPEED = 0.15
-"""The relative difference of two exercises between which the machine has not changed its speed."""
-_SAMPLED_ROUNDS, _SAMPLED_CALLS, _SAMPLING_NS = 5, 20_000, 100_000
-"""To find what a sample costs: rounds, calls in each, and ns from one sample to the next: some fall into a round."""
-_WAYS_BACK, _WAYS_BACK_ROUNDS = 32, 5
-"""Of each kind in a round, and rounds: the shortest counts, because a bound is wanted."""
-_MARKS = 400
-"""Regions in a round."""
-_CALLS, _READS, _POLLS, _LOOKS, _FAULTS, _HANDOVERS, _FUNCTION_CALLS = 400, 300, 300, 300, 64, 120, 400
-_ENTERED = _CALLS + _READS + _POLLS + _LOOKS + 4 * _HANDOVERS
-"""Calls in a round."""
+_SAMPLED_ROUNDS, _SAMPLING_NS = 5, 100_000
+"""To find what a sample costs: rounds, and ns from one sample to the next: some fall into a round."""
+_WAYS_BACK_ROUNDS = 5
+"""The shortest counts, because a bound is wanted."""
 _TIMERS = ("irq_vector", "irq_handler")
 """Interrupts that happen while costs are looked for, by their programs: the timer's on x86, and where it has a line."""
 _WAKE = 0.3
 """A wake-up's part of what a switch and a wake-up cost together, where the kernel's statistics do not tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exercise:
-    """What it takes, ns: one call, one that could be a status check (a read), one status check that finds nothing, one
-    that is such by its file (a read too), one fault, one hand-over and back (four reads and writes, two switches, two
-    wake-ups)."""
-
-    call: float
-    read: float
-    poll: float
-    look: float
-    fault: float
-    handover: float
-
-    def is_like(self, other: Exercise) -> bool:
-        """Return whether calls and hand-overs took about as long in another one."""
-        pairs = (self.call, other.call), (self.handover, other.handover)
-        return all(abs(one - two) <= _SAME_SPEED * max(one, two) for one, two in pairs)
-
-    @classmethod
-    def mean(cls, many: Sequence[Exercise]) -> Exercise:
-        """Of several."""
-        return cls(*(sum(getattr(one, f.name) for one in many) / len(many) for f in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +172,7 @@ def costs(
     part = _wake_part(handlers)
     # What comes to a run beside the program itself: the way to it and back, less the statistics' own clock.
     own = handlers.get("handle_sys_enter")
-    in_rows = (_POLLS + _LOOKS) / _ENTERED  # whose beginnings and ends take alike
+    in_rows = (POLLS + LOOKS) / ENTERED  # whose beginnings and ends take alike
     way = call + in_rows * answer / 2 - own if own else 0.0
     begins, ends = (
         next((handlers[f"handle_{line}_{edge}"] for line in _TIMERS if f"handle_{line}_{edge}" in handlers), None)
@@ -365,7 +324,7 @@ def _cost_of_sample(exerciser: ExercisingProcess) -> float:
         finally:
             perf.close_all(fd for fds in opened.values() for fd in fds)
         costs.append((sampled - alone) * _SAMPLING_NS / sampled)
-    return max(0.0, statistics.median(costs))
+    return max(0.0, sorted(costs)[_SAMPLED_ROUNDS // 2])
 
 
 def _run_times(programs: Object, exerciser: ExercisingProcess) -> dict[str, float]:
@@ -398,153 +357,3 @@ def are_plausible(found: Costs, handlers: Mapping[str, float]) -> bool:
     """Return whether what a call costs fits how long the kernel says that its program runs, where it says so."""
     own, cost = handlers.get("handle_sys_enter"), found.of.get("enter")
     return not own or not cost or _PLAUSIBLE[0] * own <= cost <= _PLAUSIBLE[1] * own
-
-
-class ExercisingProcess:
-    """A process of ours with two threads: started when entered, gone when left."""
-
-    pid: int
-    undisturbed: bool = True
-    """Whether enough rounds so far had their processor to themselves."""
-
-    def __enter__(self) -> ExercisingProcess:
-        """Start it."""
-        ask, self._ask = os.pipe()
-        self._answer, answer = os.pipe()
-        self.pid = fork()
-        if self.pid == 0:
-            os.close(self._ask)
-            os.close(self._answer)
-            try:
-                _exercise.prepare()
-                while asked := os.read(ask, 1):
-                    answered = _ANSWERS[asked]() if asked in _ANSWERS else _call_functions(int(asked))
-                    os.write(answer, b"%s\n" % b" ".join(b"%d" % each for each in answered))
-            finally:
-                os._exit(0)
-        os.close(ask)
-        os.close(answer)
-        return self
-
-    def _asked(self, what: bytes) -> list[int]:
-        """Have it do something. Return the figures, of which the first, whether it was undisturbed, is taken off.
-
-        Raises UnavailableError if it has ended: it lacked a thread, a file or memory.
-        """
-        answer = b""
-        with suppress(BrokenPipeError):
-            os.write(self._ask, what)
-            answer = os.read(self._answer, 128)
-        if not answer:
-            raise UnavailableError(
-                "the process that headway calibrates with has no thread, file or memory left",
-                "raise the limits (ulimit -a; pids.max and memory.max of the control group)",
-            )
-        undisturbed, *figures = map(int, answer.split())
-        self.undisturbed = self.undisturbed and bool(undisturbed)
-        return figures
-
-    def exercise(self) -> Exercise:
-        """How long it takes now: the medians of a few rounds."""
-        call, read, poll, look, fault, handover = self._asked(b"?")
-        return Exercise(
-            call / _CALLS, read / _READS, poll / _POLLS, look / _LOOKS, fault / _FAULTS, handover / _HANDOVERS
-        )
-
-    def wait(self) -> None:
-        """Wait until it is ready."""
-        self._asked(b"r")
-
-    def calls(self) -> float:
-        """Return how long a system call takes now, ns: the median of a few rounds."""
-        return self._asked(b"q")[0] / _CALLS
-
-    def marks(self) -> tuple[float, float]:
-        """Return what a pair of marks of a region takes, in the region and around it, ns: medians of a few rounds."""
-        inside, whole = self._asked(b"m")
-        return inside / _MARKS, max(whole - inside, 0) / _MARKS
-
-    def call(self) -> int:
-        """Return how long it takes to make `_SAMPLED_CALLS` system calls, ns."""
-        return self._asked(b"c")[0]
-
-    def call_functions(self, which: int) -> int:
-        """Call a function that does nothing, of the kind `FUNCTIONS[which]`; how often."""
-        self._asked(b"%d" % which)
-        return _FUNCTION_CALLS
-
-    def come_back(self) -> int:
-        """Put work off until the end of a call, and send itself signals; how often each."""
-        self._asked(b"b")
-        return _WAYS_BACK
-
-    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
-        """End it."""
-        os.close(self._ask)
-        os.close(self._answer)
-        os.waitpid(self.pid, 0)
-
-
-def _rounds(measure: Callable[[], _Round], switches: int = 0) -> tuple[bool, list[_Round]]:
-    """Return whether there were enough undisturbed rounds, and those; all, if there were not.
-
-    ``switches``: how often the threads leave the processor in a round by themselves.
-    """
-    quiet: list[_Round] = []
-    every: list[_Round] = []
-    while len(quiet) < _ROUNDS and len(every) < _MOST_ROUNDS:
-        before = _exercise.switches()
-        every.append(measure())
-        if _exercise.switches() - before <= switches:
-            quiet.append(every[-1])
-    enough = len(quiet) > _ROUNDS // 2
-    return enough, quiet if enough else every
-
-
-def _median(exercise: Callable[[int], int], times: int, switches: int = 0) -> tuple[bool, int]:
-    enough, rounds = _rounds(lambda: exercise(times), switches)
-    return enough, int(statistics.median(rounds))
-
-
-def _measure_marks() -> tuple[int, ...]:
-    enough, rounds = _rounds(lambda: _exercise.marks(_MARKS))
-    return enough, *(int(statistics.median(times)) for times in zip(*rounds, strict=True))
-
-
-def _measure() -> tuple[int, ...]:
-    found = [
-        _median(_exercise.calls, _CALLS),
-        _median(_exercise.reads, _READS),
-        _median(_exercise.polls, _POLLS),
-        _median(_exercise.looks, _LOOKS),
-        _median(_exercise.faults, _FAULTS),
-        _median(_exercise.handovers, _HANDOVERS, switches=2 * _HANDOVERS),
-    ]
-    return all(enough for enough, _ in found), *(time for _, time in found)
-
-
-def _call_for_long() -> tuple[int, ...]:
-    before = _exercise.switches()
-    time = _exercise.interrupted_calls(_SAMPLED_CALLS)
-    return _exercise.switches() == before, time
-
-
-def _call_functions(which: int) -> tuple[int, ...]:
-    _exercise.functions(which, _FUNCTION_CALLS)
-    return (True,)
-
-
-def _come_back() -> tuple[int, ...]:
-    _exercise.ways_back(_WAYS_BACK)
-    return (True,)
-
-
-_ANSWERS: Mapping[bytes, Callable[[], tuple[int, ...]]] = {
-    b"?": _measure,
-    b"m": _measure_marks,
-    b"c": _call_for_long,
-    b"b": _come_back,
-    b"r": lambda: (True,),
-    b"q": lambda: _median(_exercise.calls, _CALLS),
-}
-"""What the process is asked for, by the letter (r: is it ready?); a digit: to call marked functions of that kind."""

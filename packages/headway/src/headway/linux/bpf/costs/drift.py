@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from headway.dataclass import dataclass
 
 from ..shared.layout import TIMED
 from .calibration import Costs

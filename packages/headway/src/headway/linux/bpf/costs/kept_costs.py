@@ -13,9 +13,11 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
+
+from headway.dataclass import dataclass
 
 from ..shared.layout import EVENTS, TIMED
 from .calibration import Costs

@@ -16,7 +16,8 @@ from headway.linux.regions.functions import Probe, resolve
 from headway.other_root import held
 
 from ..costs import _exercise
-from ..costs.calibration import FUNCTIONS, Costs, ExercisingProcess
+from ..costs.calibration import FUNCTIONS, Costs
+from ..costs.exercising import ExercisingProcess
 from ..programs.libbpf import BpfError, Link, Object
 from ..reading.memory import BpfMaps
 from ..shared.layout import STATES

@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf.costs.calibration import Costs, ExercisingProcess, compare, find_ways_back, mean_runs
+from headway.linux.bpf.costs.calibration import Costs, compare, find_ways_back, mean_runs
+from headway.linux.bpf.costs.exercising import ExercisingProcess
 from headway.linux.bpf.costs.kept_costs import KeptCosts, KeptFile, name_of
 from headway.linux.bpf.programs.attaching import Attachments
 from headway.linux.levels import Level

@@ -32,6 +32,7 @@ FLOORS = (
         "linux.structures",
         "linux.syscalls",
         "linux.time_namespace",
+        "linux.toml_module",
     },
     {
         *("linux.confinement", "linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols"),

@@ -15,16 +15,18 @@ from dataclasses import field, replace
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.dataclass import dataclass
 from headway.errors import HeadwayError
-from headway.files import packaged
 from headway.linux.procfs import processors
-from headway.model import Counted, Precision, Quality
+from headway.model import Counted, Quality
 
 from .events import EventError, EventFinder, Pmu
 from .perf_event import SOFTWARE, TRACEPOINT, CounterReading, Event, open_counter, open_per_cpu, read_counter, why_not
+
+if TYPE_CHECKING:
+    from headway.model import Precision
 
 __all__ = [
     "FIELDS",
@@ -102,10 +104,9 @@ class Identity:
 @cache
 def table() -> tuple[CounterTableEntry, ...]:
     """Return the content of counters.toml."""
-    import tomllib  # the table is needed only where there is hardware to count
+    from ._counter_table import CONTENT  # it is needed only where there is hardware to count
 
-    content = tomllib.loads(packaged(__package__, "counters.toml").decode())
-    return tuple(_entry(raw, content["documents"]) for raw in content["processor"])
+    return tuple(_entry(raw, CONTENT["documents"]) for raw in CONTENT["processor"])
 
 
 def _entry(raw: Mapping[str, Any], documents: Mapping[str, str]) -> CounterTableEntry:

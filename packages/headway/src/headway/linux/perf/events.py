@@ -8,7 +8,6 @@ perf-list(1), tools/perf/util/parse-events.c, Documentation/ABI/testing/sysfs-bu
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,6 +141,13 @@ def split_events(texts: Iterable[str]) -> tuple[str, ...]:
                 raise EventError(f"{text!r}: an event is missing beside a comma")
             found[part] = None
     return tuple(found)
+
+
+def _close_to(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known names that are spelt much like this one."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(known), 3)
 
 
 def _read(path: Path) -> str | None:
@@ -354,7 +360,7 @@ class EventFinder:
         place = pmu.bits(name)
         if place is None:
             known = [*pmu.names("events"), *pmu.names("format"), *_CONFIGS]
-            near = difflib.get_close_matches(name, known, 3)
+            near = _close_to(name, known)
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known[:12])}"
             raise EventError(f"{text!r}: {pmu.name} has no term or event {name!r}; {hint}")
         if value is None:
@@ -381,7 +387,7 @@ class EventFinder:
         number = _number(_read(roots[0] / system / name / "id") or "")
         if number is None:
             try:
-                near = difflib.get_close_matches(name, os.listdir(roots[0] / system), 3)
+                near = _close_to(name, os.listdir(roots[0] / system))
                 hint = f"; did you mean {' or '.join(f'{system}:{n}' for n in near)}?" if near else ""
             except OSError:
                 hint = self._near(system)
@@ -409,7 +415,7 @@ class EventFinder:
 
     def _near(self, text: str) -> str:
         name = text.partition(":")[0]
-        near = difflib.get_close_matches(name, self.known(), 3, 0.6)
+        near = _close_to(name, self.known())
         if near:
             return f"; did you mean {' or '.join(near)}?"
         return (

@@ -7,19 +7,18 @@ programs apply them (bpf/polling/polling.h).
 from __future__ import annotations
 
 import errno
-import tomllib
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 
+from headway.dataclass import dataclass
 from headway.errors import SelectionError
 from headway.files import open_regular, packaged
 from headway.linux.syscalls.table import numbers
 from headway.values import shown
 
 from ..shared.layout import FILE_KINDS, STATES
+from ._ready_made import CONTENT
 
 __all__ = ["FILES", "Check", "NeutralCall", "StatusChecks", "load", "ready_made", "state_names"]
 
@@ -93,26 +92,19 @@ class StatusChecks:
     neutral: tuple[NeutralCall, ...]
 
 
-@cache
 def ready_made() -> str:
     """The ready-made tables, as text."""
     return packaged(__package__, "checks.toml").decode()
 
 
-@cache
-def _ready_made_tables() -> Mapping[str, Any]:
-    return tomllib.loads(ready_made())
-
-
 def _ready_made_checks(gap: int) -> dict[str, Check | None]:
-    return {call: _check(call, table, gap, "checks.toml") for call, table in _ready_made_tables()["check"].items()}
+    return {call: _check(call, table, gap, "checks.toml") for call, table in CONTENT["check"].items()}
 
 
 @cache
 def _ready_made_calls() -> tuple[Mapping[str, Check | None], Mapping[str, NeutralCall | None]]:
-    given = _ready_made_tables()
-    neutral = {call: _neutral(call, table, "checks.toml") for call, table in given["neutral"].items()}
-    return _ready_made_checks(_gap(given, "checks.toml", 0)), neutral
+    neutral = {call: _neutral(call, table, "checks.toml") for call, table in CONTENT["neutral"].items()}
+    return _ready_made_checks(_gap(CONTENT, "checks.toml", 0)), neutral
 
 
 def load(path: str | None = None) -> StatusChecks:
@@ -127,7 +119,7 @@ def load(path: str | None = None) -> StatusChecks:
             raise SelectionError(
                 f"{path}: {shown(min(unknown))} is not known: give gap_us and tables [check.CALL] and [neutral.CALL]"
             )
-        gap = _gap(own, path, _gap(_ready_made_tables(), "checks.toml", 0))
+        gap = _gap(own, path, _gap(CONTENT, "checks.toml", 0))
         if "gap_us" in own:
             checks = _ready_made_checks(gap)
         _merge(checks, own, "check", path, lambda call, table: _check(call, table, gap, path))
@@ -154,6 +146,8 @@ def _merge(
             ready.pop(call, None)
             continue
         if call not in numbers():
+            from difflib import get_close_matches
+
             near = get_close_matches(call, numbers(), 1)
             raise SelectionError(
                 f"{path}: there is no system call {shown(call)}" + (f": is {near[0]} meant?" if near else "")
@@ -180,6 +174,8 @@ def _read(path: str) -> dict[str, Any]:
             raw = stream.read(_LARGEST + 1)
         if len(raw) > _LARGEST:
             raise SelectionError(f"{path} has more than {_LARGEST >> 10} KiB: that is no table of status checks")
+        import tomllib  # few users have a file
+
         return tomllib.loads(raw.decode())
     except OSError as error:
         raise SelectionError(

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from operator import ge, gt, le, lt
@@ -285,6 +284,8 @@ class _Parser(ABC, Generic[_Compared]):
         return any(state == name or state.startswith(f"{name}.") for state in self._states)
 
     def _unknown(self, name: str, known: Collection[str], what: str) -> HeadwayError:
+        from difflib import get_close_matches
+
         close = get_close_matches(name[:40], known, n=1)
         return self._wrong(f"{name[:40]!a} is no {what}" + (f"; {close[0]} is one" if close else ""))
 

@@ -6,7 +6,6 @@ page shows is in `headway.views.printable`.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -37,6 +36,8 @@ def is_number(text: str, digits: int = 18) -> bool:
 
 def json_text(value: Any, **how: Any) -> str:
     """Return a value as JSON in which no character acts on a terminal. It reads the same. ``how``: see `json.dumps`."""
+    import json  # few who need this module need it
+
     return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False, **how))
 
 

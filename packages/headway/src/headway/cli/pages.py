@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from headway.errors import HeadwayError
-from headway.model import Ledger
 
 from .output import check_apart, text_output
 
 if TYPE_CHECKING:
     from headway.advice import Advice
-    from headway.model import Profile
+    from headway.model import Ledger, Profile
     from headway.recording.queries.chains import Chain
     from headway.recording.reader import Recording
     from headway.views.html.document import Subject

@@ -28,12 +28,12 @@ from headway.errors import HeadwayError
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions
 from headway.linux.sources.source import LinuxSource
-from headway.model import GroupBy, Ledger
 from headway.session.measure import observe
 from headway.views.listing import LINES
 
 if TYPE_CHECKING:
     from headway.advice import Advice, Facilities, Thresholds
+    from headway.model import GroupBy, Ledger
     from headway.model.forecast import Expectation
     from headway.model.work import Work
 

@@ -1,90 +1,110 @@
 """The vocabulary and the laws: states, cells, ledger, indices, quality. This room imports nothing else of headway.
 
-What only recordings, profiles and utilisation need is imported when it is first used.
+Each part is imported when something of it is first used.
 """
 
 from typing import TYPE_CHECKING
 
 from headway.lazy import lazily
 
-from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
-from .cell import Cell
-from .counted import Counted
-from .durations import (
-    DIVIDED_BY_SAMPLES,
-    MAX_PARTS,
-    N_POWERS,
-    Buckets,
-    Durations,
-    Longest,
-    StateDurations,
-    add_durations,
-    bucket_of,
-    known_durations,
-    limit_of,
-    subtract_durations,
-)
-from .estimate import (
-    KERNEL_THREAD,
-    RUNNING,
-    SPINNING,
-    USER,
-    Estimate,
-    ModeCycles,
-    add_sampled,
-    divide,
-    divide_by_mode,
-    subtract_sampled,
-    wilson,
-)
-from .groups import NO_CGROUP, Group, GroupBy, add_times, grouped
-from .indices import (
-    EXACT,
-    Amounts,
-    Indices,
-    Precision,
-    amounts_in_time,
-    amounts_of,
-    indices_of,
-    interrupt_time,
-    is_interrupt,
-    listed,
-    observer_share,
-    processor_time,
-    time_by_kind,
-    undivided_time,
-)
-from .kernel_clock import KernelClock
-from .kinds import KINDS, Kind, kind_of
-from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
-from .losses import KNOWN_LOSSES, Loss, every_loss, loss_of
-from .origin import Origin, origin_of, parse_path
-from .quality import Quality
-from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
-from .tasks import (
-    NO_TASK,
-    OTHER_TASKS,
-    Task,
-    TraceContext,
-    add_tasks,
-    fitted,
-    merged_by_name,
-    state_of_tasks,
-    subtract_tasks,
-    tiles,
-)
-
 if TYPE_CHECKING:
+    from .cause import Behind, Cause, CauseKey, add_causes, list_causes, subtract_causes, with_all_holders, within
+    from .cell import Cell
+    from .counted import Counted
+    from .durations import (
+        DIVIDED_BY_SAMPLES,
+        MAX_PARTS,
+        N_POWERS,
+        Buckets,
+        Durations,
+        Longest,
+        StateDurations,
+        add_durations,
+        bucket_of,
+        known_durations,
+        limit_of,
+        subtract_durations,
+    )
+    from .estimate import (
+        KERNEL_THREAD,
+        RUNNING,
+        SPINNING,
+        USER,
+        Estimate,
+        ModeCycles,
+        add_sampled,
+        divide,
+        divide_by_mode,
+        subtract_sampled,
+        wilson,
+    )
+    from .group_by import GroupBy
+    from .groups import NO_CGROUP, Group, add_times, grouped
     from .hotspots import Hotspot, StackShare, StateSummary, function_of, innermost_first, summaries, unsampled
+    from .indices import (
+        EXACT,
+        Amounts,
+        Indices,
+        Precision,
+        amounts_in_time,
+        amounts_of,
+        indices_of,
+        interrupt_time,
+        is_interrupt,
+        listed,
+        observer_share,
+        processor_time,
+        time_by_kind,
+        undivided_time,
+    )
+    from .kernel_clock import KernelClock
+    from .kinds import KINDS, Kind, kind_of
+    from .ledger import Ledger, Overhead, Processor, Thread, Window, add_states, merge, since, unit_of, violations
+    from .losses import KNOWN_LOSSES, Loss, every_loss, loss_of
+    from .origin import Origin, origin_of, parse_path
     from .profile import PARTS, Collection, Frame, Profile, SampleColumns, is_exact, matches, part_of, sampling_error
+    from .quality import Quality
+    from .ready import ABOUT_PARTS, READY, READY_PARTS, count_of_durations, time_with_causes
+    from .tasks import (
+        NO_TASK,
+        OTHER_TASKS,
+        Task,
+        TraceContext,
+        add_tasks,
+        fitted,
+        merged_by_name,
+        state_of_tasks,
+        subtract_tasks,
+        tiles,
+    )
     from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
     from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 else:
     __getattr__ = lazily(
         __name__,
         {
+            ".cause": "Behind Cause CauseKey add_causes list_causes subtract_causes with_all_holders within",
+            ".cell": "Cell",
+            ".counted": "Counted",
+            ".durations": "DIVIDED_BY_SAMPLES MAX_PARTS N_POWERS Buckets Durations Longest StateDurations "
+            "add_durations bucket_of known_durations limit_of subtract_durations",
+            ".estimate": "KERNEL_THREAD RUNNING SPINNING USER Estimate ModeCycles add_sampled divide divide_by_mode "
+            "subtract_sampled wilson",
+            ".group_by": "GroupBy",
+            ".groups": "NO_CGROUP Group add_times grouped",
             ".hotspots": "Hotspot StackShare StateSummary function_of innermost_first summaries unsampled",
+            ".indices": "EXACT Amounts Indices Precision amounts_in_time amounts_of indices_of interrupt_time "
+            "is_interrupt listed observer_share processor_time time_by_kind undivided_time",
+            ".kernel_clock": "KernelClock",
+            ".kinds": "KINDS Kind kind_of",
+            ".ledger": "Ledger Overhead Processor Thread Window add_states merge since unit_of violations",
+            ".losses": "KNOWN_LOSSES Loss every_loss loss_of",
+            ".origin": "Origin origin_of parse_path",
             ".profile": "PARTS Collection Frame Profile SampleColumns is_exact matches part_of sampling_error",
+            ".quality": "Quality",
+            ".ready": "ABOUT_PARTS READY READY_PARTS count_of_durations time_with_causes",
+            ".tasks": "NO_TASK OTHER_TASKS Task TraceContext add_tasks fitted merged_by_name state_of_tasks "
+            "subtract_tasks tiles",
             ".transitions": "NO_STATE Batch OpenState ThreadSeen Transitions",
             ".utilisation": "ALL FIGURES Sample Utilisation across joined",
         },

@@ -14,7 +14,6 @@ top(1). A mean over the threads would not add up, and would be less than what on
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from enum import Enum
 from functools import cached_property, reduce
 
 from headway.dataclass import dataclass
@@ -23,36 +22,17 @@ from .cause import Cause, add_causes
 from .cell import Cell
 from .durations import StateDurations, add_durations
 from .estimate import Estimate, add_sampled
+from .group_by import GroupBy
 from .indices import listed
 from .kernel_clock import KernelClock
 from .kinds import Kind
 from .ledger import Thread, add_states
 from .origin import origin_of
 
-__all__ = ["NO_CGROUP", "Group", "GroupBy", "add_times", "grouped"]
+__all__ = ["NO_CGROUP", "Group", "add_times", "grouped"]
 
 NO_CGROUP = "control group not known"
 """The name of the group of the threads whose control group could not be read."""
-
-
-class GroupBy(Enum):
-    """What the threads of a group have in common."""
-
-    THREAD = "thread"
-    """Each thread is a group by itself."""
-    NAME = "name"
-    """The threads' name, whichever their processes are."""
-    PROCESS = "process"
-    """The process."""
-    CGROUP = "cgroup"
-    """The control group of the process."""
-    POD = "pod"
-    """The pod, else the container, else the systemd unit, else the control group (`Origin.pod`)."""
-
-    @property
-    def needs_cgroups(self) -> bool:
-        """Whether threads are told apart by their control groups."""
-        return self in (GroupBy.CGROUP, GroupBy.POD)
 
 
 def _key(thread: Thread, by: GroupBy) -> Hashable:

@@ -14,17 +14,20 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from headway.dataclass import dataclass
 from headway.errors import CommandFailedError, HeadwayError, SelectionError
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.choose import start_source
 from headway.linux.sources.source import LinuxSource
-from headway.model import Ledger
 from headway.readable import is_readable
 
 from .child import SuspendedChild
 from .loop import turns
+
+if TYPE_CHECKING:
+    from headway.model import Ledger
 
 __all__ = [
     "Measurement",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headway.dataclass import dataclass
-from headway.model import GroupBy
+
+if TYPE_CHECKING:
+    from headway.model import GroupBy
 
 __all__ = ["DEFAULT", "LINES", "Listing"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from headway.model import Thread, add_durations, add_sampled, add_tasks
+if TYPE_CHECKING:
+    from headway.model import Thread
 
 __all__ = ["MAX_ENDED", "OTHERS", "EndedRows"]
 
@@ -50,6 +52,8 @@ class EndedRows:
 
 
 def _sum(old: Thread, thread: Thread) -> Thread:
+    from headway.model import add_durations, add_sampled, add_tasks
+
     total = dict(old.states)
     for state, cell in thread.states.items():
         total[state] = total[state] + cell if state in total else cell

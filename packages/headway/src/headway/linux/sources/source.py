@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from headway.model import Ledger
-
 if TYPE_CHECKING:
-    from headway.model import Batch
+    from headway.model import Batch, Ledger
 
 __all__ = ["LinuxSource", "RecordingSource", "SourceAround"]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headway.linux.bpf.programs import loading
 from headway.linux.bpf.programs.libbpf import BpfError
 from headway.linux.bpf.programs.refusals import explain
-from headway.model import Ledger
 
 from ..measuring import MeasuringSource
+
+if TYPE_CHECKING:
+    from headway.model import Ledger
 
 __all__ = ["ProgramSource"]
 

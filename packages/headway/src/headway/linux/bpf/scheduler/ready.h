@@ -58,8 +58,11 @@ INLINE u64 throttled_by_runtime(struct task_struct *task, struct rq *rq)
 		return BY_ITS_RUNTIME;
 	if (task->prio < 0 || !FIELD_EXISTS(rq->rt.rt_throttled))
 		return 0;
-	if (FIELD_EXISTS(task->rt.rt_rq) && task->rt.rt_rq->rt_throttled)
-		return BY_ITS_RUNTIME;
+	if (FIELD_EXISTS(task->rt.rt_rq)) {
+		struct rt_rq *queue = FOLLOW(task, rt.rt_rq); /* as `queue_of` says, but few threads come here */
+		if (FOLLOW(queue, rt_throttled))
+			return BY_ITS_RUNTIME;
+	}
 	return rq && rq->rt.rt_throttled ? BY_ITS_RUNTIME : 0;
 }
 

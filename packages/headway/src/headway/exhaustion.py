@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from threading import Thread
+from typing import TypeVar
 
 from .errors import HeadwayError
 
-__all__ = ["NO_MEMORY", "OutOfProcessesError", "fork", "in_words", "start", "starts"]
+__all__ = ["NO_MEMORY", "OutOfProcessesError", "at_once", "fork", "in_words", "start", "starts"]
+
+_Result = TypeVar("_Result")
 
 NO_MEMORY = "there is not enough memory: free some, or raise the limit (memory.max of the control group, ulimit -v)"
 _FILES = "too many files are open: raise the limit (ulimit -n)"
@@ -38,6 +42,35 @@ def starts(thread: Thread) -> bool:
     except OutOfProcessesError:
         return False
     return True
+
+
+def at_once(work: Callable[[], _Result], meanwhile: Callable[[], object]) -> _Result:
+    """Return the result of work that another thread does, and call ``meanwhile`` in this one.
+
+    They are done one after the other where no thread can be started. Both have ended when this returns or raises: an
+    error of the work, or one of what was done meanwhile.
+    """
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def work_beside() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=work_beside)
+    beside = starts(thread)
+    try:
+        if not beside:
+            work_beside()
+        meanwhile()
+    finally:
+        if beside:
+            thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def fork() -> int:

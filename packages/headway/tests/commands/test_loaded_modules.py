@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import pytest
@@ -14,17 +14,28 @@ SCRIPT = """
 import atexit, json, sys
 
 before, (path, *sys.argv[1:]) = {*sys.modules}, sys.argv[1:]
+found = {}
 
 @atexit.register
 def tell():
+    found["at the end"] = sorted({*sys.modules} - before)
     with open(path, "w") as stream:
-        json.dump(sorted({*sys.modules} - before), stream)
+        json.dump(found, stream)
 
+from headway import exhaustion
 from headway.commands import main
+
+at_once = exhaustion.at_once
+
+def noted(work, meanwhile):
+    found["as loading begins"] = sorted({*sys.modules} - before)
+    return at_once(work, meanwhile)
+
+exhaustion.at_once = noted
 
 main()
 """
-"""Runs the command line, and writes the names of the modules that it loaded."""
+"""Runs the command line, and writes which modules it has loaded: in the end, and as it begins with eBPF programs."""
 ALWAYS_HEAVY = (
     "asyncio",
     "concurrent.futures",
@@ -70,12 +81,40 @@ OF_REPORTS = (
 OF_EBPF = ("headway.linux.bpf", "headway.linux.sources.ebpf")
 
 
-def loaded(path: Path, *arguments: str) -> set[str]:
-    """Return the modules that a command loads."""
+def loaded(path: Path, *arguments: str, when: str = "at the end") -> set[str]:
+    """Return the modules that a command has loaded."""
     words = [sys.executable, "-P", "-c", SCRIPT, str(path), *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
-    return {*json.loads(path.read_text())}
+    return {*json.loads(path.read_text())[when]}
+
+
+NEEDED_LATER = (
+    "headway.advice",
+    "headway.linux.bpf.costs.calibration",
+    "headway.linux.bpf.programs.attaching",
+    "headway.linux.bpf.reading",
+    "headway.linux.sources.ebpf.measurement",
+    "headway.model.ledger",
+    "headway.verdict",
+    "headway.views.table",
+    "json",
+    "rich",
+)
+"""What is not needed until the eBPF programs are loaded."""
+OF_FEW = (
+    "difflib",
+    "headway.conditions",
+    "headway.linux.bpf.tables",
+    "headway.linux.sources.ebpf.budget",
+    "headway.linux.sources.ebpf.contexts",
+    "headway.linux.sources.ebpf.depth",
+    "headway.linux.sources.ebpf.level_control",
+    "headway.linux.sources.ebpf.uses",
+)
+"""What only some options need."""
+NEEDED_BY_EBPF = {"socket"}
+"""The kernel tells by one which processors come back."""
 
 
 _LINUX = ("headway.linux.bpf", "headway.linux.options", "headway.linux.procfs", "headway.linux.sources")
@@ -94,9 +133,27 @@ def test_a_command_loads_no_more_than_it_needs(tmp_path: Path, command: str) -> 
     without, most = COMMANDS[command]
     found = loaded(tmp_path / "modules", *command.split())
     allowed = OF_ADDED if command == "--help" else set()
-    for name in {*ALWAYS_HEAVY, *without} - allowed:
+    assert_without(found, {*ALWAYS_HEAVY, *without} - allowed, most)
+
+
+def assert_without(found: Set[str], names: Iterable[str], most: int) -> None:
+    """None of the modules has one of these names or is in a package of that name, and there are so many at most."""
+    for name in names:
         assert not {one for one in found if one == name or one.startswith(f"{name}.")}
     assert len(found) <= most, sorted(found)
+
+
+@pytest.mark.root
+def test_the_kernel_has_the_programs_before_what_is_needed_later_is_loaded(tmp_path: Path) -> None:
+    """It verifies them meanwhile."""
+    found = loaded(tmp_path / "modules", "stat", "--", "true", when="as loading begins")
+    assert_without(found, (*ALWAYS_HEAVY, *OF_REPORTS, *NEEDED_LATER), 175)
+
+
+@pytest.mark.root
+def test_measuring_by_ebpf_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    found = loaded(tmp_path / "modules", "stat", "--quiet", "--", "true")
+    assert_without(found, {*ALWAYS_HEAVY, *OF_REPORTS, *OF_FEW} - NEEDED_BY_EBPF, 270)
 
 
 def test_a_command_that_ends_at_once_is_not_advised(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.compiling import Compile, script
 from tests.effort import FEW
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.bpf.programs import libbpf, loading
+from headway.linux.bpf.programs import kernel_types, libbpf
 from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf
@@ -62,7 +62,7 @@ def together(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> To
 
 @pytest.mark.libbpf
 def test_a_kernel_without_types_is_said_and_proc_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "BTF", Path("/no/such/file"))
+    monkeypatch.setattr(kernel_types, "BTF", Path("/no/such/file"))
     with pytest.raises(HeadwayError, match=r"no type information.*--source proc"):
         BpfSource(Selection(everything=True)).begin()
     monkeypatch.setattr("headway.linux.sources.choose.may_use_bpf", lambda: True)

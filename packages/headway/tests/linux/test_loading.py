@@ -12,7 +12,7 @@ import pytest
 from tests.effort import exhaustive
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.programs import loading
+from headway.linux.bpf.programs import kernel_types, loading
 from headway.linux.bpf.programs.libbpf import Library, Object
 from headway.linux.bpf.programs.loading import SHAPES, Features, Shape
 from headway.linux.levels import Level
@@ -101,6 +101,6 @@ def test_a_kernel_that_lacks_what_every_shape_needs_is_told_what_it_lacks(
 ) -> None:
     types = tmp_path / "vmlinux"
     types.write_bytes(b"\0BPF_MAP_TYPE_RINGBUF\0BPF_FUNC_get_current_task_btf\0")
-    monkeypatch.setattr(loading, "BTF", types)
+    monkeypatch.setattr(kernel_types, "BTF", types)
     with pytest.raises(HeadwayError, match=r"lacks .*\(task storage, bpf_task_pt_regs\): .*Linux 5\.15 has all of it"):
         Features.probe(None)  # type: ignore[arg-type]

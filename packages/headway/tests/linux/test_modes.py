@@ -20,7 +20,8 @@ from headway.linux.options import MeasureOptions
 from headway.linux.perf.counters import CounterPlan, plan
 from headway.linux.perf.modes import CALLS, with_modes
 from headway.linux.perf.perf_event import CounterReading, Event
-from headway.linux.sources.ebpf.division import ModeCounters, divided
+from headway.linux.sources.ebpf.division import divided
+from headway.linux.sources.ebpf.mode_counters import ModeCounters
 from headway.model import Estimate, ModeCycles, Processor, Quality, Thread, divide_by_mode, violations
 from headway.model.ledger import Ledger, Window
 

@@ -163,19 +163,6 @@ def test_a_program_that_is_refused_is_named_with_its_log_and_nothing_is_left_loa
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.root
-def test_programs_can_be_loaded_while_something_else_is_done() -> None:
-    done = []
-    with Object(Library(), object_of()) as programs:
-        for program in programs.programs.values():
-            if program.name not in ("handle_task_rename", "dump_task"):
-                program.leave_out()
-        programs.map("exits").max_entries = 4096
-        programs.load(lambda: done.append(1))
-        assert programs.programs["dump_task"].fd > 0
-    assert done == [1]
-
-
 def test_without_room_for_the_types_libbpf_takes_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> int:
         raise OSError(errno.EMFILE, "too many")

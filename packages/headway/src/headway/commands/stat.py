@@ -199,15 +199,27 @@ class _Report:
 
     def prepare(self) -> None:
         """Load what reports need, which takes longer than a short command does."""
-        from headway.advice.threshold_files import load_thresholds
-
-        self._thresholds = self._thresholds or load_thresholds(None)
         if self._as_json:
             import headway.views.json
         else:
-            import headway.verdict.judging
             import headway.views.table
+        if self._as_json or not self._brief:
+            self._load_thresholds()
+        if not (self._as_json or self._brief):
+            import headway.verdict.judging
             import headway.views.verdict  # noqa: F401
+
+    @property
+    def _brief(self) -> bool:
+        """Whether a table has neither verdict nor advice."""
+        return self._quiet or self._interval
+
+    def _load_thresholds(self) -> Thresholds:
+        if self._thresholds is None:
+            from headway.advice.threshold_files import load_thresholds
+
+            self._thresholds = load_thresholds(None)
+        return self._thresholds
 
     def show(self, ledger: Ledger, exit_status: int | None = None) -> None:
         """Write one report. If it cannot be written, measuring goes on, and `error` says why."""
@@ -235,17 +247,15 @@ class _Report:
         )
 
     def _advice(self, ledger: Ledger) -> tuple[Advice, ...]:
-        if self._thresholds is None:
-            self.prepare()
-        assert self._thresholds is not None
+        thresholds = self._load_thresholds()
         most = (len(ledger.threads) + len(ledger.processors)) * ledger.window.duration
-        if not self._thresholds.may_matter(most):
+        if not thresholds.may_matter(most):
             return ()
         from headway.advice import advise
         from headway.linux.placement.facilities import facilities
 
         self._facilities = self._facilities or facilities()
-        return advise(ledger, self._thresholds, self._facilities)
+        return advise(ledger, thresholds, self._facilities)
 
     def _expect(self, ledger: Ledger) -> Expectation | None:
         """Return when the work will be done; None: nobody asked."""
@@ -279,13 +289,12 @@ class _Report:
             from headway.views.forecast import forecast_line
 
             show(console, [forecast_line(self._work.work, expected, ledger, console.width)])
-        brief = self._quiet or self._interval
-        if not brief:
+        if not self._brief:
             from headway.verdict import verdict
             from headway.views.verdict import show_verdict
 
             show_verdict(console, verdict(ledger))
-        advice = () if brief else self._advice(ledger)
+        advice = () if self._brief else self._advice(ledger)
         listing = self._listed.listing(console, above=2 * self._interval, verbose=self._verbose, before=self._before)
         self._before = print_table(
             console,

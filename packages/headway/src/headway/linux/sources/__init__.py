@@ -38,14 +38,16 @@ in the last step below ``headway/``.
 ============================== =======================================================================================
 `ebpf.source`                  `BpfSource`, which implements the protocol
 `ebpf.measurement`             puts the parts together, and owns what must be released
-`ebpf.prepared`                likewise, until measuring begins: loaded, attached, calibrated
+`ebpf.prepared`                likewise, until measuring begins: loaded, attached, calibrated; what is not needed for
+                               loading is imported while the kernel verifies the programs
 `ebpf.options`, `ebpf.targets` what the caller asks for, and what that means on this machine
+`ebpf.mode_counters`           counters of cycles by mode, which divide time where no handler does (`ebpf.division`)
 `ebpf.programs`                loading: programs and maps in the kernel, and their memory
                                (``bpf/programs/relocated.py``)
 `ebpf.ended`                   threads that have ended
 ``bpf/programs/attaching.py``  attaching: to tracepoints, and to the page faults of each processor
-`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/costs/calibration.py``),
-                               or kept since the machine booted (``bpf/costs/kept_costs.py``)
+`ebpf.calibrating`             the cost of events, found on a process of ours (``bpf/costs/calibration.py`` and
+                               ``exercising.py``), or kept since the machine booted (``bpf/costs/kept_costs.py``)
 `ebpf.regions`                 marked regions of processes that had some before
 `ebpf.transitions`             every transition, for recordings
 `ebpf.snapshots`               snapshots: readings of the maps

@@ -15,8 +15,8 @@ from headway.linux.procfs.cgroup_folders import cgroup2_id
 from headway.linux.procfs.ids import pid_namespace
 from headway.linux.structures import Structures
 
+from ..programs.kernel_types import types_of_kernel
 from ..programs.libbpf import Library, Object, RingReader
-from ..programs.loading import types_of_kernel
 from ..programs.selected import Selected
 from ._clock_accounts import ClockAccounts
 from ._clock_layout import STRUCTURES

@@ -7,10 +7,7 @@ from struct import Struct, iter_unpack
 
 from headway.model import Durations, Longest, Quality
 
-__all__ = ["HISTOGRAMS", "KeptDurations"]
-
-HISTOGRAMS = 32_768
-"""The least number of histograms that there is room for: one for each state that a thread was in."""
+__all__ = ["KeptDurations"]
 
 _HEAD = Struct("=HHIQQQ")
 """Cell, number of buckets, whether the longest may have been taken back, the longest, its end, and the time since the

@@ -264,7 +264,7 @@ cdef int look(const unsigned char *data, size_t length, btf_view *view) except -
     return 0
 
 
-def find(bytes types, int kind, bytes prefix):
+def find(const unsigned char[::1] types, int kind, bytes prefix):
     """Return the numbers of the types of a kind (BTF_KIND_...) whose names begin so, by the rest of the name.
 
     Raises ValueError where these bytes are no type information, or end early, or have a kind that is not known.
@@ -278,7 +278,7 @@ def find(bytes types, int kind, bytes prefix):
     cdef uint32_t number
     view.at = NULL
     try:
-        look(types, len(types), &view)
+        look(&types[0] if len(types) else NULL, len(types), &view)
         found = {}
         for number in range(1, view.n + 1):
             type = view.types + view.at[number]
@@ -293,7 +293,7 @@ def find(bytes types, int kind, bytes prefix):
         free(view.at)
 
 
-def reduced(bytes types, bytes wanted):
+def reduced(const unsigned char[::1] types, bytes wanted):
     """Return type information with only the types whose names another one has too, and what is in these.
 
     What they point to is left out. libbpf relocates programs by it as by all of the kernel's, of which it looks at
@@ -317,7 +317,7 @@ def reduced(bytes types, bytes wanted):
         slots[number] = 0
     try:
         look(wanted, len(wanted), &programs)
-        look(types, len(types), &kernel)
+        look(&types[0] if len(types) else NULL, len(types), &kernel)
         taken.number = <uint32_t *>calloc(kernel.n + 1, sizeof(uint32_t))
         taken.order = <uint32_t *>calloc(kernel.n + 1, sizeof(uint32_t))
         if taken.number == NULL or taken.order == NULL:

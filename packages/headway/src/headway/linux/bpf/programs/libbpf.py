@@ -14,15 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
 from zlib import crc32
 
 from headway.errors import HeadwayError
-from headway.exhaustion import starts
-from headway.system_call import c_library
 
-from . import relocated
+from . import _messages, relocated
+from .kernel_types import KernelTypes
 from .unavailable import UnavailableError
 
 __all__ = [
@@ -57,8 +55,6 @@ UPROBES = Path("/sys/bus/event_source/devices/uprobe/type")
 
 _BATCH = 4096
 """Entries of a hash map read at once; none of its buckets has as many."""
-
-_PRINTER = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "libbpf_major_version": (c_uint32, []),
@@ -565,7 +561,7 @@ class RingReader:
 class Object:
     """An eBPF object: open it, set it up, load it, attach its programs; closing detaches and frees everything."""
 
-    def __init__(self, library: Library, image: bytes, kernel_types: bytes | None = None) -> None:
+    def __init__(self, library: Library, image: bytes, kernel_types: KernelTypes | None = None) -> None:
         """Open it. ``kernel_types``: of the running kernel (BTF); where they are given, libbpf needs not read them."""
         self.library = library
         self.checksum = f"{crc32(image):08x}-{len(image):x}"
@@ -599,48 +595,21 @@ class Object:
         handle = self.library.check(f"finding {name}", "bpf_object__find_map_by_name", self._handle, name.encode())
         return Map(self.library, handle, name)
 
-    def load(self, meanwhile: Callable[[], None] | None = None) -> None:
-        """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``.
+    def load(self) -> None:
+        """Verify and load what is wanted. Raises BpfError with libbpf's and the verifier's words as ``log``."""
+        self._printed(self._load)
 
-        ``meanwhile``: called by this thread while another one loads. It is for callers whom no signal interrupts with
-        an exception, because the object must not be closed before it is loaded.
-        """
-
-        def load() -> None:
-            ours = dict(each.identity for each in self.programs.values() if each.wanted and each.is_relocated)
-            with relocated.taking(self.library, ours) as taken:
-                self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
-            self._forget_types()
-            try:
-                loaded = relocated.load(self.library, taken)
-            except relocated.RefusedProgramError as refused:
-                raise BpfError("loading the eBPF programs", refused.number, refused.told()) from None
-            for name, fd in loaded.items():
-                self.programs[name].loaded_fd = fd
-
-        def both() -> None:
-            errors: list[BpfError] = []
-
-            def load_beside() -> None:
-                try:
-                    load()
-                except BpfError as error:
-                    errors.append(error)
-
-            loading = Thread(target=load_beside)
-            beside = starts(loading)
-            try:
-                if not beside:
-                    load_beside()
-                if meanwhile is not None:
-                    meanwhile()
-            finally:
-                if beside:
-                    loading.join()
-            if errors:
-                raise errors[0]
-
-        self._printed(load if meanwhile is None else both)
+    def _load(self) -> None:
+        ours = dict(each.identity for each in self.programs.values() if each.wanted and each.is_relocated)
+        with relocated.taking(self.library, ours) as taken:
+            self.library.check("loading the eBPF programs", "bpf_object__load", self._handle)
+        self._forget_types()
+        try:
+            loaded = relocated.load(self.library, taken)
+        except relocated.RefusedProgramError as refused:
+            raise BpfError("loading the eBPF programs", refused.number, refused.told()) from None
+        for name, fd in loaded.items():
+            self.programs[name].loaded_fd = fd
 
     def attach(self, program: BpfProgram) -> Link:
         """Attach a program until this object is closed. Returns a link for `detach_link`."""
@@ -713,24 +682,12 @@ class Object:
 
     def _printed(self, action: Callable[[], object]) -> None:
         """Run with libbpf's messages kept for the error that may come of it."""
-        libc = c_library()
-        lines: list[str] = []
-
-        def keep(level: int, pattern: bytes, arguments: int) -> int:
-            if level <= 1:
-                text = c_void_p()  # the verifier's log can have megabytes, and its reason is at the end
-                size = libc.vasprintf(byref(text), pattern, c_void_p(arguments))
-                if size >= 0:
-                    lines.append(ctypes.string_at(text.value or 0, size).decode(errors="replace"))
-                    libc.free(text)
-            return 0
-
-        printer = _PRINTER(keep)
-        self.library.call("libbpf_set_print", ctypes.cast(printer, c_void_p))
+        _messages.take()
+        self.library.call("libbpf_set_print", _messages.keeper())
         try:
             action()
         except BpfError as error:
-            error.log = "".join(lines) + error.log
+            error.log = _messages.take() + error.log
             raise
         finally:
             self.library.call("libbpf_set_print", None)

@@ -14,13 +14,12 @@ import os
 import platform
 import resource
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.files import packaged
 from headway.linux.levels import Level
@@ -35,6 +34,7 @@ from ..shared.layout import PUBLISHED, STATES, UNDIVIDED
 from ..shared.settings import pack_settings
 from ..threads.user_maps import taking_maps
 from . import relocated
+from .kernel_types import KernelTypes, has_name, types_of_kernel
 from .libbpf import BpfError, BpfProgram, Library, Object
 from .refusals import explain, too_many_files
 from .unavailable import UnavailableError
@@ -49,13 +49,10 @@ __all__ = [
     "sees_only_threads",
     "tracepoints_of",
     "trial",
-    "types_of_kernel",
 ]
 
 _STACK_SIZE = 16_384
 """Bytes of a thread's stack in the kernel, if pages are no larger: THREAD_SIZE of x86-64 and arm64, without KASAN."""
-
-BTF = Path("/sys/kernel/btf/vmlinux")
 
 _NEEDED_PROGRAMS = (
     "handle_sched_switch",
@@ -290,13 +287,13 @@ class Features:
     """Its JIT knows atomic instructions that fetch (arm64: commit 1902472b4fa9, 5.18)."""
 
     @staticmethod
-    def probe(library: Library, types: bytes | None = None) -> Features:
+    def probe(library: Library, types: KernelTypes | None = None) -> Features:
         """Ask the running kernel. Raises UnavailableError where it lacks what every shape needs.
 
         ``types``: its type information (`types_of_kernel`), where that has been read.
         """
         types = types or types_of_kernel()
-        lacking = [words for name, words in _FLOOR.items() if not _has(types, name)]
+        lacking = [words for name, words in _FLOOR.items() if not has_name(types, name)]
         if lacking:
             raise UnavailableError(
                 f"Linux {os.uname().release} lacks what eBPF needs here ({', '.join(lacking)})",
@@ -305,21 +302,10 @@ class Features:
         return Features(
             tracepoints=frozenset(relocated.learn_hooks(types)),
             # The second is needed to get from a thread to its run queue.
-            steal=_has(types, "prev_steal_time_rq") and _has(types, "my_q"),
+            steal=has_name(types, "prev_steal_time_rq") and has_name(types, "my_q"),
             faults=_can_count_faults(),
             fetch=platform.machine() == "x86_64" or _loads_fetch(library),
         )
-
-
-def types_of_kernel() -> bytes:
-    """Return the kernel's type information (BTF). Raises UnavailableError where there is none."""
-    try:
-        return BTF.read_bytes()
-    except OSError:
-        raise UnavailableError(
-            f"this kernel has no type information ({BTF}), which eBPF needs",
-            "take a kernel that was built with CONFIG_DEBUG_INFO_BTF",
-        ) from None
 
 
 def load(
@@ -329,14 +315,12 @@ def load(
     sizes: Mapping[str, int],
     details: Mapping[str, Any],
     status_checks: StatusChecks,
-    meanwhile: Callable[[], None] | None = None,
-    types: bytes | None = None,
+    types: KernelTypes | None = None,
 ) -> Object:
     """Open the programs in a shape and have the kernel load them.
 
     ``sizes``: entries of maps, by their names. ``details``: settings beside those that follow from shape and features
-    (`pack_settings`). ``meanwhile``: called while the kernel loads them. ``types``: as for `Features.probe`. Raises
-    HeadwayError; then nothing is left loaded.
+    (`pack_settings`). ``types``: as for `Features.probe`. Raises HeadwayError; then nothing is left loaded.
     """
     tables = {
         "wait_of": states.wait_table(),
@@ -356,7 +340,7 @@ def load(
             with ExitStack() as stack:
                 if shape.publish:
                     stack.enter_context(taking_maps(programs, details["published"]))
-                programs.load(meanwhile)
+                programs.load()
             return programs
         except BpfError as error:
             programs.close()
@@ -492,10 +476,6 @@ def tracepoints_of(program: BpfProgram, features: Features) -> tuple[str, ...]:
         word = next(word for word in _SHARED if hook.startswith(word))
         hooks = tuple(hook.replace(word, one) for one in _SHARED[word])
     return tuple(hook for hook in hooks if hook in features.tracepoints)
-
-
-def _has(types: bytes, name: str) -> bool:
-    return b"\0" + name.encode() + b"\0" in types
 
 
 def _can_count_faults() -> bool:

@@ -13,14 +13,14 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint32, c_void_p
-from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock, Thread
 from typing import Protocol
 
+from headway.dataclass import dataclass
 from headway.exhaustion import starts
 
 from . import _btf
+from .kernel_types import KernelTypes, types_of_kernel
 
 __all__ = [
     "SECTIONS",
@@ -33,8 +33,6 @@ __all__ = [
     "taking",
     "types_for",
 ]
-
-BTF = Path("/sys/kernel/btf/vmlinux")
 
 _TYPEDEF, _FUNCTION = 8, 12
 """BTF_KIND_TYPEDEF, BTF_KIND_FUNC."""
@@ -199,7 +197,7 @@ class taking:  # noqa: N801 - a context manager, named as one
 _hooks: dict[bytes, Mapping[str, int]] = {}
 
 
-def learn_hooks(types: bytes) -> Mapping[str, int]:
+def learn_hooks(types: KernelTypes) -> Mapping[str, int]:
     """Remember what programs can be attached to. Return the tracepoints, with the numbers of their types.
 
     ``types``: the running kernel's type information.
@@ -210,7 +208,7 @@ def learn_hooks(types: bytes) -> Mapping[str, int]:
     return _hooks[SECTIONS["tp_btf"][3]]
 
 
-def types_for(image: bytes, kernel_types: bytes) -> int:
+def types_for(image: bytes, kernel_types: KernelTypes) -> int:
     """Return a file with those types of the kernel by which libbpf relocates an object; -1: let it take all of them.
 
     For each type of the object libbpf looks at the names of all types of the kernel, and of its modules.
@@ -240,7 +238,7 @@ def _hook(section: str) -> int:
     if not first:
         return 0
     if first not in _hooks:
-        learn_hooks(BTF.read_bytes())
+        learn_hooks(types_of_kernel())
     return _hooks[first].get(hook, 0)
 
 

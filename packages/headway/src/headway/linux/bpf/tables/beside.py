@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from headway.errors import HeadwayError
 from headway.files import packaged
 
+from ..programs.kernel_types import KernelTypes
 from ..programs.libbpf import BpfError, Library, Map, Object
 from ..programs.refusals import explain
 
@@ -21,7 +22,7 @@ class ProgramsBeside:
     """The programs of one object, loaded and not yet attached; `close` unloads them.
 
     ``image``: its file. ``main``: the programs of the measurement. ``sizes``: entries of maps, by their names.
-    ``data``: contents of data sections, likewise. ``types``: of the running kernel (`loading.types_of_kernel`).
+    ``data``: contents of data sections, likewise. ``types``: of the running kernel (`kernel_types`).
     ``shared``: maps of the measurement that these have, too, beside those that all have. Raises HeadwayError; then
     nothing is left loaded.
     """
@@ -33,7 +34,7 @@ class ProgramsBeside:
         main: Object,
         sizes: Mapping[str, int],
         data: Mapping[str, bytes],
-        types: bytes,
+        types: KernelTypes,
         shared: Iterable[str] = (),
     ) -> None:
         with ExitStack() as stack:

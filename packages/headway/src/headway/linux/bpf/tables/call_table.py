@@ -16,6 +16,7 @@ from headway.linux.syscalls.files import BYTES, FIRST, MESSAGES, RETURNED, SECON
 from headway.linux.syscalls.table import name_of, numbers
 from headway.model.uses import CallUse, UsedFile, Uses
 
+from ..programs.kernel_types import KernelTypes
 from ..programs.libbpf import Library, Object
 from ..shared._layout import CONSTANTS as SHARED
 from ..shared.layout import FILE_KINDS, STATES
@@ -64,7 +65,7 @@ class CallTable(ProgramsBeside):
     ``max_thread_records``: entries of the map of records of threads.
     """
 
-    def __init__(self, library: Library, main: Object, max_thread_records: int, types: bytes) -> None:
+    def __init__(self, library: Library, main: Object, max_thread_records: int, types: KernelTypes) -> None:
         sizes = _sizes(max_thread_records)
         super().__init__(library, "calls.bpf.o", main, sizes, {".rodata.about": _about()}, types)
         self._records = self.map("thread_records").map_memory()

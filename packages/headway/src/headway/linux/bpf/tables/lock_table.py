@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headway.linux.structures import Structures
 
+from ..programs.kernel_types import KernelTypes
 from ..programs.libbpf import Library, Object
 from ..shared.layout import STATES, pack
 from ._lock_layout import STRUCTURES
@@ -55,7 +56,7 @@ class LockTable(ProgramsBeside):
         library: Library,
         main: Object,
         max_thread_records: int,
-        types: bytes,
+        types: KernelTypes,
         state_name: Callable[[int], str],
         *,
         fetch: bool,

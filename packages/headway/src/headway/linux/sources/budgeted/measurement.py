@@ -59,7 +59,9 @@ class BudgetMeasurement:
             change = float(self._prepared.attachments.change_ns)
             self._policy = BudgetPolicy(options.measure.budget, change, Level.INTERRUPTS, LEVELS)
             self._clocks: tuple[ClockMeasurement, ClockControl] | None = None
-            self._exact: BpfMeasurement | None = BpfMeasurement(source, options, self._prepared, self._policy)
+            self._exact: BpfMeasurement | None = BpfMeasurement(
+                source, options, self._prepared, self._policy, lent=True
+            )
             stack.callback(self._close_parts)
             self._own = self._own_told = time.process_time_ns()
             self._resources = stack.pop_all()
@@ -148,7 +150,7 @@ class BudgetMeasurement:
         self._selected.replace(() if self._options.selection.everything else {thread.tid for thread in living})
         options = replace(self._options, selection=self._selection_now({thread.pid for thread in living}))
         clocks.stop()
-        exact = BpfMeasurement(self._source, options, self._prepared, self._policy)
+        exact = BpfMeasurement(self._source, options, self._prepared, self._policy, lent=True)
         found_until = time.monotonic_ns()
         self._times[Level.CLOCKS] += control.time
         self._end_part(clocks)

@@ -18,9 +18,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from statistics import median_low
+
+from headway.dataclass import dataclass
 
 from ...levels import Level
 

@@ -7,9 +7,9 @@ condition holds is deep from then on, until no condition has held for `HOLD_NS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from headway.conditions import Condition, Scope
+from headway.dataclass import dataclass
 
 __all__ = ["HOLD_NS", "DepthPolicy", "Target", "ThreadTimes"]
 

@@ -6,7 +6,7 @@ from headway.linux.bpf.shared.layout import PUBLISHED, STATES, size_of
 from headway.linux.options import MeasureOptions
 from headway.linux.perf import counters
 
-from .division import ModeCounters
+from .mode_counters import ModeCounters
 
 __all__ = ["PROGRAMS", "counts_events", "of_rings", "of_threads"]
 

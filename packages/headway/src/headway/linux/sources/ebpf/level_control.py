@@ -50,6 +50,9 @@ class LevelControl:
     ``costs``: tells what events cost now.
     """
 
+    pause = PERIOD_NS / 1e9
+    """Seconds from one look to the next: a look costs a part of the budget."""
+
     def __init__(
         self, policy: BudgetPolicy, memory: BpfMaps, attachments: Attachments, costs: Callable[[], Costs]
     ) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.linux import privileges, time_namespace
+from headway.linux import privileges
 from headway.linux.bpf.costs.drift import CostDrift
 from headway.linux.bpf.reading.memory import BpfMaps
 from headway.linux.bpf.threads._cells import Cells
@@ -18,14 +18,9 @@ from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
 
 from ..control_groups import ControlGroups
-from .budget import BudgetPolicy
-from .causes import CauseNaming
-from .contexts import ContextSearch
-from .depth_control import DepthControl
 from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import EbpfLedgers, with_cost_range
-from .level_control import PERIOD_NS, LevelControl, exact_policy
 from .losses import LossReader
 from .observer_cost import ObserverCost
 from .options import SourceOptions
@@ -34,15 +29,20 @@ from .programs import LoadedPrograms
 from .regions import RegionSearch
 from .snapshots import SnapshotReader
 from .totals import ThreadTotals
-from .uses import UseReader
 from .waiting_loops import WaitingLoops
 
 if TYPE_CHECKING:  # what few measurements need is loaded by those
     from headway.linux.bpf.waits.causes import CauseReader
 
+    from .budget import BudgetPolicy
+    from .causes import CauseNaming
+    from .contexts import ContextSearch
+    from .depth_control import DepthControl
+    from .level_control import LevelControl
     from .publication import Publication
     from .spinning import SpinFinder
     from .transitions import TransitionFeed
+    from .uses import UseReader
 
 __all__ = ["BpfMeasurement"]
 
@@ -52,25 +52,26 @@ SERVICE_SECONDS = 0.1
 class BpfMeasurement:
     """What was selected is measured from the moment at which this exists until its last ledger; `close` in any case.
 
-    ``source``: the name of the source, for the ledgers. ``prepared``: what it measures with; None: what it prepares for
-    itself. ``policy``: decides on the level of detail; None: the budget that is among the options, if one is.
+    ``source``: the name of the source, for the ledgers. ``prepared``: what it measures with, which is closed with it
+    unless it is ``lent``. ``policy``: decides on the level of detail; None: the budget that is among the options, if
+    one is.
 
-    Raises HeadwayError where it cannot be measured; then nothing
-    is left attached or loaded.
+    Raises HeadwayError where it cannot be measured; then nothing is left attached or loaded.
     """
 
     def __init__(
         self,
         source: str,
         options: SourceOptions,
-        prepared: PreparedPrograms | None = None,
+        prepared: PreparedPrograms,
         policy: BudgetPolicy | None = None,
+        *,
+        lent: bool = False,
     ) -> None:
         selection = options.selection
-        time_namespace.must_leave()
         with ExitStack() as stack:
-            if prepared is None:
-                prepared = stack.enter_context(closing(PreparedPrograms(options)))
+            if not lent:
+                stack.enter_context(closing(prepared))
             programs, ended, memory = prepared.programs, prepared.ended, prepared.programs.memory
             self._causes = _causes(programs) if options.measure.why else None
             self._spins = stack.enter_context(closing(_spins(prepared, options))) if options.measure.spin else None
@@ -121,7 +122,7 @@ class BpfMeasurement:
             self._regions.search()
             self._contexts = None
             if options.measure.tasks:
-                self._contexts = ContextSearch(memory, options.measure.task_attributes)
+                self._contexts = _contexts(memory, options)
             if self._contexts is not None:
                 self._contexts.search()
                 self._ledgers.note("tasks", lambda: _about_contexts(memory.undated))
@@ -131,7 +132,7 @@ class BpfMeasurement:
             self.stacks = prepared.stacks
             self._selection = selection
             self._programs, self._attachments, self._ended = programs, prepared.attachments, ended
-            self._naming = None if self._causes is None else CauseNaming(self._causes)
+            self._naming = None if self._causes is None else _naming(self._causes)
             self._losses = LossReader(programs, ended, self.transitions)
             self._snapshots = SnapshotReader(programs, selection, ended, self._losses, self._causes)
             self._totals, self._intervals = (
@@ -139,27 +140,19 @@ class BpfMeasurement:
                 Intervals(self._ledgers, ended, start),
             )
             self._cgroups = ControlGroups() if options.measure.cgroups or options.measure.why else None
-            self.control = None
+            self.control = None if options.measure.budget is None else _control(options, prepared, policy, drift)
             """What keeps the measurement within its budget, if it has one."""
             self._pause = SERVICE_SECONDS
-            if options.measure.budget is not None:
-                self.control = LevelControl(
-                    policy or exact_policy(options.measure.budget, prepared.attachments.change_ns),
-                    memory,
-                    prepared.attachments,
-                    lambda: drift.now,
-                )
+            if self.control is not None:
                 if policy is None:
                     self._ledgers.note("budget", self.control.describe)
-                self._pause = PERIOD_NS / 1e9  # a look costs a part of the budget
+                self._pause = self.control.pause
             self.depth = None
             """What decides which threads are deep, if some may be."""
             if options.measure.when:
-                self.depth = DepthControl(
-                    options.measure.when, memory, prepared.attachments, ended, start, self._ledgers.lack_interrupts
-                )
+                self.depth = _depth(options, prepared, start, self._ledgers.lack_interrupts)
                 self._ledgers.note("depth", self.depth.describe)
-            self._uses = UseReader(programs.calls, programs.locks) if options.measure.uses else None
+            self._uses = _uses(programs) if options.measure.uses else None
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -351,6 +344,42 @@ def _about_contexts(undated: int) -> str:
         f"OpenTelemetry's thread context does not say when it changed: {time} of user code, in which it did, are "
         "charged to the context after the change"
     )
+
+
+def _contexts(memory: BpfMaps, options: SourceOptions) -> ContextSearch:
+    from .contexts import ContextSearch
+
+    return ContextSearch(memory, options.measure.task_attributes)
+
+
+def _control(
+    options: SourceOptions, prepared: PreparedPrograms, policy: BudgetPolicy | None, drift: CostDrift
+) -> LevelControl:
+    from .level_control import LevelControl, exact_policy
+
+    assert options.measure.budget is not None
+    attachments = prepared.attachments
+    policy = policy or exact_policy(options.measure.budget, attachments.change_ns)
+    return LevelControl(policy, prepared.programs.memory, attachments, lambda: drift.now)
+
+
+def _depth(options: SourceOptions, prepared: PreparedPrograms, start: int, begins: Callable[[], None]) -> DepthControl:
+    from .depth_control import DepthControl
+
+    memory, attachments = prepared.programs.memory, prepared.attachments
+    return DepthControl(options.measure.when, memory, attachments, prepared.ended, start, begins)
+
+
+def _uses(programs: LoadedPrograms) -> UseReader:
+    from .uses import UseReader
+
+    return UseReader(programs.calls, programs.locks)
+
+
+def _naming(causes: CauseReader) -> CauseNaming:
+    from .causes import CauseNaming
+
+    return CauseNaming(causes)
 
 
 def _causes(programs: LoadedPrograms) -> CauseReader:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headway.dataclass import dataclass
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs import processors
 

@@ -1,32 +1,35 @@
-"""Prepare a measurement before the reported time begins: load, attach and calibrate the programs."""
+"""Prepare a measurement before the reported time begins: load, attach and calibrate the programs.
+
+Until the kernel has the programs, only what loading needs is imported here. `_import_the_rest` has the rest.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError
-from headway.linux.bpf.costs.calibration import ExercisingProcess
-from headway.linux.bpf.programs.attaching import Attachments
+from headway.linux import time_namespace
+from headway.linux.bpf.costs.exercising import ExercisingProcess
 from headway.linux.bpf.programs.libbpf import Library
-from headway.linux.bpf.programs.other_programs import describe, other_programs
 from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.levels import Level
 from headway.linux.perf import counters
 
-from .calibrating import calibrate
-from .division import ModeCounters
-from .ended import EndedThreads
+from .mode_counters import ModeCounters
 from .options import SourceOptions
 from .programs import LoadedPrograms
 from .targets import check_targets
 
-if TYPE_CHECKING:  # what few measurements need is loaded by those
+if TYPE_CHECKING:
+    from headway.linux.bpf.programs.attaching import Attachments
     from headway.linux.bpf.regions.marking import Marking
     from headway.linux.bpf.samples.code_samples import CodeSampleReader
     from headway.linux.bpf.samples.stacks import StackReader
+
+    from .ended import EndedThreads
 
 __all__ = ["PreparedPrograms"]
 
@@ -43,6 +46,7 @@ class PreparedPrograms:
     """
 
     def __init__(self, options: SourceOptions) -> None:
+        time_namespace.must_leave()
         library = Library()
         check_targets(options.selection)
         self.modes = ModeCounters(counters.plan(options.measure.events), options.measure)
@@ -51,24 +55,14 @@ class PreparedPrograms:
         states = () if self._marking is None else self._marking.states
         with ExitStack() as stack:
             with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
-                self.programs = stack.enter_context(closing(LoadedPrograms(library, options, self.modes.plan, states)))
-                self.ended = stack.enter_context(
-                    closing(
-                        EndedThreads(
-                            self.programs,
-                            forget=options.forget,
-                            intervals=options.reads_intervals,
-                            most=options.max_ended,
-                        )
-                    )
-                )
-                self.stacks = (
-                    stack.enter_context(closing(_stacks(self.programs, options))) if options.measure.stacks else None
-                )
-                self.code = stack.enter_context(closing(_code(self.programs))) if options.measure.spin else None
-                self.attachments = stack.enter_context(
-                    closing(Attachments(self.programs.object, self.programs.features, options.measure.most))
-                )
+                loaded = LoadedPrograms(library, options, self.modes.plan, states, _meanwhile(options))
+                self.programs = stack.enter_context(closing(loaded))
+                self.ended = stack.enter_context(closing(_ended(loaded, options)))
+                self.stacks = stack.enter_context(closing(_stacks(loaded, options))) if options.measure.stacks else None
+                self.code = stack.enter_context(closing(_code(loaded))) if options.measure.spin else None
+                self.attachments = stack.enter_context(closing(_attached(loaded, options)))
+                from .calibrating import calibrate
+
                 if options.measure.most is Level.SWITCHES:
                     self.programs.memory.start_undivided()
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
@@ -145,6 +139,8 @@ class PreparedPrograms:
         return self._others[1]
 
     def _other_programs(self) -> str:
+        from headway.linux.bpf.programs.other_programs import describe, other_programs
+
         own = {program.id for program in self.programs.object.programs.values() if program.wanted}
         try:
             return describe(other_programs(self.programs.library, self.attachments.tracepoints(), own))
@@ -154,6 +150,37 @@ class PreparedPrograms:
     def close(self) -> None:
         """Detach, unload and free everything; may be called again."""
         self._resources.close()
+
+
+def _meanwhile(options: SourceOptions) -> Callable[[], None] | None:
+    """Return what is done while the kernel loads the programs; None: nothing."""
+    wanted = options.meanwhile
+    if wanted is None:
+        return None
+
+    def meanwhile() -> None:
+        _import_the_rest()
+        wanted()
+
+    return meanwhile
+
+
+def _import_the_rest() -> None:
+    """Import what is needed as soon as the programs are loaded."""
+
+    from . import calibrating, ended  # noqa: F401
+
+
+def _ended(programs: LoadedPrograms, options: SourceOptions) -> EndedThreads:
+    from .ended import EndedThreads
+
+    return EndedThreads(programs, forget=options.forget, intervals=options.reads_intervals, most=options.max_ended)
+
+
+def _attached(programs: LoadedPrograms, options: SourceOptions) -> Attachments:
+    from headway.linux.bpf.programs.attaching import Attachments
+
+    return Attachments(programs.object, programs.features, options.measure.most)
 
 
 def _marking(options: SourceOptions) -> Marking | None:

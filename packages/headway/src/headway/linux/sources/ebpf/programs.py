@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf.histograms.durations import HISTOGRAMS
+from headway.exhaustion import at_once
 from headway.linux.bpf.polling import checks
 from headway.linux.bpf.programs import loading
+from headway.linux.bpf.programs.kernel_types import KernelTypes, types_of_kernel
 from headway.linux.bpf.programs.libbpf import Library
 from headway.linux.bpf.programs.loading import Features, Shape
 from headway.linux.bpf.programs.unavailable import UnavailableError
-from headway.linux.bpf.reading.memory import BpfMaps
 from headway.linux.bpf.shared.layout import PUBLISHED, STATES
 from headway.linux.bpf.shared.states import NAMES
 from headway.linux.levels import Level
@@ -27,7 +27,9 @@ from headway.linux.procfs.ids import pid_namespace
 
 from .options import SourceOptions
 
-if TYPE_CHECKING:  # loaded when they are asked for
+if TYPE_CHECKING:  # imported when they are needed: the kernel is to begin with the programs soon
+    from collections.abc import Callable
+
     from headway.linux.bpf.histograms._durations import DurationMaps
     from headway.linux.bpf.tables.beside import ProgramsBeside
     from headway.linux.bpf.tables.call_table import CallTable
@@ -36,6 +38,8 @@ if TYPE_CHECKING:  # loaded when they are asked for
 
 __all__ = ["LoadedPrograms"]
 
+HISTOGRAMS = 32_768
+"""The least number of histograms that there is room for: one for each state that a thread was in."""
 CAUSES = 1 << 16
 """Causes that there is room for."""
 FUTEX_MOVES = 1 << 12
@@ -64,17 +68,21 @@ class LoadedPrograms:
     """The programs, loaded and not yet attached; `close` unloads them.
 
     ``plan``: the events to be counted by state. ``function_states``: the states of marked functions, in the order of
-    their tags. Raises HeadwayError; then nothing is left loaded.
+    their tags. ``meanwhile``: called by this thread while another one has the kernel load them; it is for callers whom
+    no signal interrupts with an exception. Raises HeadwayError; then nothing is left loaded.
 
     The mapped memory of the maps belongs to ``memory`` and lives as long as that.
     """
 
     def __init__(
-        self, library: Library, options: SourceOptions, plan: CounterPlan, function_states: Sequence[str] = ()
+        self,
+        library: Library,
+        options: SourceOptions,
+        plan: CounterPlan,
+        function_states: Sequence[str] = (),
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self.library, self.plan = library, plan
-        types = loading.types_of_kernel()
-        self.features = Features.probe(library, types)
         status_checks = checks.load(options.measure.checks)
         self.shape = shape = Shape.of(
             options.selection,
@@ -89,18 +97,19 @@ class LoadedPrograms:
         """Why holders of locks are not watched; empty: they are, or that was not asked for."""
         self.only_threads = loading.sees_only_threads(shape)
         """Whether what processors do without a measured thread is not divided."""
+        types = types_of_kernel()
         with ExitStack() as stack:
-            self.object = loading.load(
-                library,
-                shape,
-                self.features,
-                _sizes(options, plan),
-                _settings(options, plan),
-                status_checks,
-                options.meanwhile,
-                types,
-            )
-            stack.callback(self.object.close)
+
+            def load() -> Features:
+                features = Features.probe(library, types)
+                sizes, settings = _sizes(options, plan), _settings(options, plan)
+                self.object = loading.load(library, shape, features, sizes, settings, status_checks, types)
+                stack.callback(self.object.close)
+                return features
+
+            self.features = load() if meanwhile is None else at_once(load, meanwhile)
+            from headway.linux.bpf.reading.memory import BpfMaps
+
             for tag in reversed(range(1 + len(function_states), STATES["N_TAGS"])):
                 self.object.map("free_tags").push(tag)
             if not self.features.fetch:
@@ -154,13 +163,13 @@ class LoadedPrograms:
             maps.hand_out()
         return maps
 
-    def _calls(self, options: SourceOptions, types: bytes) -> CallTable:
+    def _calls(self, options: SourceOptions, types: KernelTypes) -> CallTable:
         """Return the programs that count system calls by file."""
         from headway.linux.bpf.tables.call_table import CallTable
 
         return CallTable(self.library, self.object, options.max_thread_records, types)
 
-    def _locks(self, options: SourceOptions, types: bytes) -> LockTable | None:
+    def _locks(self, options: SourceOptions, types: KernelTypes) -> LockTable | None:
         """Return the programs that watch what holders of locks do; None: the kernel refuses them.
 
         They are loaded with all that is behind waits, which is known without them, too.

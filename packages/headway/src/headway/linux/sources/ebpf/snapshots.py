@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headway.dataclass import dataclass
 from headway.linux.bpf.threads._cells import Cells
 from headway.linux.options import Selection
 from headway.linux.perf import perf_event as perf

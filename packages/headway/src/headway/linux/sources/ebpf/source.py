@@ -6,26 +6,29 @@ It needs Linux 5.15 or later with BTF, or an older one with the same features ba
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.linux.bpf.threads._cells import Cells
-from headway.linux.bpf.threads.rows import LivingThread
 from headway.linux.options import MeasureOptions, Selection
 
-from .depth import Target
-from .measurement import BpfMeasurement
 from .options import SourceOptions
+from .prepared import PreparedPrograms
 from .program_source import ProgramSource
 
 if TYPE_CHECKING:
     from headway.linux.bpf.samples.stacks import StackReader
+    from headway.linux.bpf.threads._cells import Cells
+    from headway.linux.bpf.threads.rows import LivingThread
     from headway.model import Ledger
     from headway.model.transitions import Batch
+
+    from .depth import Target
+    from .measurement import BpfMeasurement
 
 __all__ = ["BpfSource"]
 
 
-class BpfSource(ProgramSource[BpfMeasurement]):
+class BpfSource(ProgramSource["BpfMeasurement"]):
     """Measures a selection of threads with eBPF (`LinuxSource`, `RecordingSource`).
 
     ``intervals``: `read` and `interval` will be called, not only `end`. ``forget``: threads that have ended are in the
@@ -42,8 +45,8 @@ class BpfSource(ProgramSource[BpfMeasurement]):
     called; what does not fit is counted. Until `close` the thread that calls `begin`, which is to be the one that calls
     `service` too, goes before others on the processors, where it may.
 
-    ``meanwhile``: called in `begin`, once or twice, while the kernel verifies the programs, which takes tenths of a
-    second on one processor. It must not raise.
+    ``meanwhile``: called in `begin`, while another thread has the kernel verify the programs, which takes a tenth of a
+    second. It is for callers whom no signal interrupts with an exception.
 
     What is called before `begin`, or after `close`, raises RuntimeError.
     """
@@ -78,7 +81,13 @@ class BpfSource(ProgramSource[BpfMeasurement]):
         )
 
     def _measure(self) -> BpfMeasurement:
-        return BpfMeasurement(self.name, self._options)
+        options = self._options
+        if (wanted := options.meanwhile) is not None:
+            options = replace(options, meanwhile=lambda: _import_the_rest(wanted))
+        prepared = PreparedPrograms(options)
+        from .measurement import BpfMeasurement
+
+        return BpfMeasurement(self.name, options, prepared)
 
     # ---- while it runs ----
 
@@ -156,3 +165,10 @@ class BpfSource(ProgramSource[BpfMeasurement]):
     def knows_stolen(self) -> bool:
         """Whether the kernel says which processor the hypervisor took, and when."""
         return self._running.knows_stolen
+
+
+def _import_the_rest(wanted: Callable[[], None]) -> None:
+    """Import what is needed when the programs have been prepared, and do what else is wanted meanwhile."""
+    from . import measurement  # noqa: F401
+
+    wanted()

@@ -78,11 +78,12 @@ class SuspendedChild:
             for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, *_PASSED_OR_SHARED):
                 signal.signal(number, signal.SIG_IGN if number in _IGNORED_BEFORE else signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            environment = _environment()
             if os.read(gate, 1):
                 time_namespace.go_back()
                 if not self.command[0]:
                     raise FileNotFoundError(errno.ENOENT, "")
-                os.execvpe(self.command[0], self.command, _environment())
+                os.execvpe(self.command[0], self.command, environment)
         except OSError as error:
             status = 127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
             os.write(failure, str(error.errno).encode())

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.linux.bpf.programs import _btf, loading, relocated
+from headway.linux.bpf.programs import _btf, kernel_types, loading, relocated
 from headway.linux.bpf.programs.libbpf import BpfError, Library, Object
 from headway.linux.bpf.programs.loading import SHAPES, Features
 
@@ -57,6 +57,30 @@ def test_tracepoints_of_the_kernel_are_found() -> None:
     found = relocated.learn_hooks(VMLINUX.read_bytes())
     assert {"sched_switch", "sys_enter", "sched_wakeup"} <= found.keys()
     assert len(set(found.values())) == len(found)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_names_are_found_where_the_types_are_mapped_and_where_they_are_read(
+    mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = types_in(object_of())
+    file = tmp_path / "vmlinux"
+    file.write_bytes(image)
+    monkeypatch.setattr(kernel_types, "BTF", file)
+    if not mapped:  # as before Linux 6.16
+        monkeypatch.setattr("mmap.mmap", refuse)
+    types = kernel_types.types_of_kernel()
+    assert isinstance(types, bytes) is not mapped
+    assert types[:] == image
+    names = {one.name for one in Types(image).all[1:] if one.name}
+    assert all(kernel_types.has_name(types, name) for name in names)
+    assert not kernel_types.has_name(types, "task_struc")
+    assert _btf.find(types, STRUCT, b"task_") == _btf.find(image, STRUCT, b"task_")
+    assert _btf.reduced(types, image) == _btf.reduced(image, image)
+
+
+def refuse(*_: object) -> None:
+    raise OSError(errno.EINVAL, "this file cannot be mapped")
 
 
 @given(st.binary(max_size=200))

@@ -6,6 +6,7 @@ It needs Linux 5.15 or later with BTF, or an older one with the same features ba
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -84,10 +85,13 @@ class BpfSource(ProgramSource["BpfMeasurement"]):
         options = self._options
         if (wanted := options.meanwhile) is not None:
             options = replace(options, meanwhile=lambda: _import_the_rest(wanted))
-        prepared = PreparedPrograms(options)
-        from .measurement import BpfMeasurement
+        with ExitStack() as stack:
+            prepared = stack.enter_context(closing(PreparedPrograms(options)))
+            from .measurement import BpfMeasurement
 
-        return BpfMeasurement(self.name, options, prepared)
+            measurement = BpfMeasurement(self.name, options, prepared)
+            stack.pop_all()
+            return measurement
 
     # ---- while it runs ----
 

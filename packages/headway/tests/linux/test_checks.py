@@ -128,6 +128,16 @@ def test_a_gap_is_for_all_that_say_nothing_else(file: Callable[[str], str]) -> N
     assert found["access"].gap_ns == 7000
 
 
+def test_longer_gaps_that_are_alike_are_polling_only_where_the_user_says_up_to_which(
+    file: Callable[[str], str],
+) -> None:
+    assert {check.alike_ns for check in load().checks} == {0}
+    found = by_call(load(file("alike_us = 500\n[check.read]\nalways = true\nnot_ready = [0]\nalike_us = 70\n")).checks)
+    assert {check.alike_ns for check in found.values() if check.call != "read"} == {500_000}
+    assert (found["read"].gap_ns, found["read"].alike_ns) == (20_000, 70_000)
+    assert {check.gap_ns for check in found.values()} == {20_000}
+
+
 GOOD = "always = true\nnot_ready = [0]\n"
 
 
@@ -151,6 +161,7 @@ GOOD = "always = true\nnot_ready = [0]\n"
         ("[check]\naccess = 1", "check.access is no table"),
         ("gap_us = -1", "gap_us is a number of microseconds from 0"),
         ("gap_us = nan", "gap_us is a number of microseconds from 0"),
+        ("alike_us = -1", "alike_us is a number of microseconds from 0"),
         ("gap_us = inf", "gap_us is a number of microseconds from 0"),
         ("gap_us = true", "gap_us is a number of microseconds from 0"),
         ('gap_us = "1"', "gap_us is a number of microseconds from 0"),
@@ -258,6 +269,7 @@ LIKELY = st.fixed_dictionaries(
         "about": st.integers(-1, 7),
         "file": st.booleans(),
         "gap_us": NUMBERS,
+        "alike_us": NUMBERS,
     },
 )
 LIKELY_NEUTRAL = st.fixed_dictionaries(
@@ -269,7 +281,7 @@ LIKELY_NEUTRAL = st.fixed_dictionaries(
     },
 )
 TABLES = st.dictionaries(
-    st.sampled_from(["gap_us", "check", "neutral", "more"]),
+    st.sampled_from(["gap_us", "alike_us", "check", "neutral", "more"]),
     st.dictionaries(
         st.sampled_from(["access", "read", "getppid", "open", "acess", ""]),
         st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=6) | LIKELY | LIKELY_NEUTRAL | ANYTHING,
@@ -312,6 +324,7 @@ def test_any_table_gives_checks_that_the_programs_can_use_or_one_sentence(
         assert call.any == (not call.zero and not call.errors)
     for check in found.checks:
         assert 0 <= check.gap_ns < 1 << 32
+        assert 0 <= check.alike_ns < 1 << 32
         assert len(check.errors) <= 4
         assert max(check.if_zero, check.if_no_time, check.if_flag[0], check.about) <= 6
 

@@ -8,6 +8,8 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 100000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); syscall(SYS_getppid); }
     if (!strcmp(how, "long gaps")) /* what comes next has nothing to do with the last check */
         for (int i = 0; i < 5000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); work_undisturbed(60000); }
+    if (!strcmp(how, "unlike gaps")) /* each is twice or half as long as the one before */
+        for (int i = 0; i < 4000; i++) { recv(pair[0], &byte, 1, MSG_DONTWAIT); work_undisturbed(i % 2 ? 80000 : 40000); }
     if (!strcmp(how, "one of two")) /* of two things, the second is always there */
         for (int i = 0; i < 50000; i++) {
             if (send(pair[1], &byte, 1, 0) != 1) return 1;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from headway.dataclass import dataclass
 from headway.errors import SelectionError
@@ -63,6 +63,8 @@ class Check:
     """So do these error numbers, four at most."""
     gap_ns: int = 0
     """A longer time until the next check was for something else; 0: there is no limit."""
+    alike_ns: int = 0
+    """But for one that is like the one before, up to this; 0: none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,14 @@ def ready_made() -> str:
     return packaged(__package__, "checks.toml").decode()
 
 
-def _ready_made_checks(gap: int) -> dict[str, Check | None]:
-    return {call: _check(call, table, gap, "checks.toml") for call, table in CONTENT["check"].items()}
+def _ready_made_checks(gaps: _Gaps) -> dict[str, Check | None]:
+    return {call: _check(call, table, gaps, "checks.toml") for call, table in CONTENT["check"].items()}
 
 
 @cache
 def _ready_made_calls() -> tuple[Mapping[str, Check | None], Mapping[str, NeutralCall | None]]:
     neutral = {call: _neutral(call, table, "checks.toml") for call, table in CONTENT["neutral"].items()}
-    return _ready_made_checks(_gap(CONTENT, "checks.toml", 0)), neutral
+    return _ready_made_checks(_gaps(CONTENT, "checks.toml", _Gaps(0, 0))), neutral
 
 
 def load(path: str | None = None) -> StatusChecks:
@@ -114,15 +116,14 @@ def load(path: str | None = None) -> StatusChecks:
     checks, neutral = dict(ready[0]), dict(ready[1])
     if path is not None:
         own = _read(path)
-        unknown = own.keys() - {"gap_us", "check", "neutral"}
+        unknown = own.keys() - {"gap_us", "alike_us", "check", "neutral"}
         if unknown:
-            raise SelectionError(
-                f"{path}: {shown(min(unknown))} is not known: give gap_us and tables [check.CALL] and [neutral.CALL]"
-            )
-        gap = _gap(own, path, _gap(CONTENT, "checks.toml", 0))
-        if "gap_us" in own:
-            checks = _ready_made_checks(gap)
-        _merge(checks, own, "check", path, lambda call, table: _check(call, table, gap, path))
+            known = "give gap_us, alike_us, and tables [check.CALL] and [neutral.CALL]"
+            raise SelectionError(f"{path}: {shown(min(unknown))} is not known: {known}")
+        gaps = _gaps(own, path, _gaps(CONTENT, "checks.toml", _Gaps(0, 0)))
+        if own.keys() & {"gap_us", "alike_us"}:
+            checks = _ready_made_checks(gaps)
+        _merge(checks, own, "check", path, lambda call, table: _check(call, table, gaps, path))
         _merge(neutral, own, "neutral", path, lambda call, table: _neutral(call, table, path))
     return StatusChecks(
         checks=_at_most(checks, _MAX_CHECKS, "status checks", where),
@@ -186,12 +187,21 @@ def _read(path: str) -> dict[str, Any]:
 
 
 _Call = TypeVar("_Call", Check, NeutralCall)
+
+
+class _Gaps(NamedTuple):
+    """The longest between two checks of a row, in ns: any, and one that is like the one before."""
+
+    short: int
+    alike: int
+
+
 _ARGUMENTS = ("if_zero", "if_no_time", "about")
-_KEYS = {*_ARGUMENTS, "always", "if_flag", "if_nonblocking", "not_ready", "file", "gap_us", "enabled"}
+_KEYS = {*_ARGUMENTS, "always", "if_flag", "if_nonblocking", "not_ready", "file", "gap_us", "alike_us", "enabled"}
 _NEUTRAL_KEYS = {"if_zero", "returns", "at_most_us", "enabled"}
 
 
-def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
+def _check(call: str, table: Any, gaps: _Gaps, where: str) -> Check | None:
     """Return the check of one table; None where this architecture has no such call."""
     at = f"{where}: check.{call}"
     _verify_keys(table, _KEYS, at, f"[check.{call}]")
@@ -212,6 +222,7 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
         raise SelectionError(f"{at}: if_nonblocking needs the file that it is about: give about = N and file = true")
     if table.get("file") and not arguments["about"]:
         raise SelectionError(f"{at}: file = true needs about = N, the argument that is the file descriptor")
+    short, alike = _gaps(table, at, gaps)
     number = numbers().get(call)
     if number is None or number >= STATES["N_CALLS"]:
         return None
@@ -224,7 +235,8 @@ def _check(call: str, table: Any, gap: int, where: str) -> Check | None:
         about_file=table.get("file", False),
         zero=zero,
         errors=errors,
-        gap_ns=_gap(table, at, gap),
+        gap_ns=short,
+        alike_ns=alike,
         **arguments,
     )
 
@@ -292,9 +304,11 @@ def _error(answer: Any, at: str) -> int:
     return number
 
 
-def _gap(table: Mapping[str, Any], at: str, otherwise: int) -> int:
-    """In ns."""
-    return _microseconds(table, "gap_us", at, otherwise)
+def _gaps(table: Mapping[str, Any], at: str, otherwise: _Gaps) -> _Gaps:
+    """Return those that a table gives."""
+    return _Gaps(
+        _microseconds(table, "gap_us", at, otherwise.short), _microseconds(table, "alike_us", at, otherwise.alike)
+    )
 
 
 def _microseconds(table: Mapping[str, Any], key: str, at: str, otherwise: int) -> int:

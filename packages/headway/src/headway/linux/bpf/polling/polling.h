@@ -15,8 +15,8 @@
  * empties a socket in this way.
  *
  * A neutral call does nothing for the thread: it reads a clock, or lets time pass. It neither begins nor ends a row. In a
- * row its time is polling too, and does not count towards the longest time allowed between two checks. Nor does time in
- * which the thread did not run, or was interrupted.
+ * row its time is polling too, and does not count towards the longest time allowed between two checks (gaps.h). Nor does
+ * time in which the thread did not run, was interrupted, or the hypervisor ran something else.
  *
  * What a reader has read is never moved: a snapshot divides the open span before a handler charges it, and the processor
  * forgets what was pending (snapshots.h).
@@ -25,6 +25,7 @@
 #define HEADWAY_POLLING_H
 
 #include "events/event_counts.h"
+#include "polling/gaps.h"
 #include "waits/files.h"
 #include "regions/regions.h"
 
@@ -60,6 +61,12 @@ INLINE u64 time_since_check(struct thread_record *record, u64 now)
 {
 	u64 time = now - record->asked_at;
 	return time > record->outside_gap ? time - record->outside_gap : 0;
+}
+
+/* Returns for how much of the gap the kernel's work around a switch may stand. A row has to poll before it gets that. */
+INLINE u64 slack_of_gap(struct processor *p, struct thread_record *record)
+{
+	return record->polling && p->switched > record->asked_at ? GAP_OF_SWITCH : 0;
 }
 
 /*
@@ -158,6 +165,7 @@ INLINE void end_row(struct processor *p, struct thread_record *record)
 {
 	record->last_poll_state = 0;
 	record->polling = 0;
+	record->long_gap = 0;
 	forget_pending(p);
 }
 
@@ -176,6 +184,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	u32 which = (check - 1) & (N_CHECKS - 1), base = POLL + which * N_FILES;
 	const volatile struct check *c = &settings.checks[which];
 	u64 about = check && c->about ? any_argument(c->about) : 0, last = record->last_poll_state;
+	u64 gap = time_since_check(record, now), slack = slack_of_gap(p, record);
 	bool again = last >= base && last < base + N_FILES && record->about == about;
 	u64 user = p->state == record->user ? 1 + p->span : 0; /* differs after a fault whose end a debugger prevented */
 	u64 file = 0;
@@ -185,11 +194,13 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	}
 	if (!check || !is_status_check(which, file)) {
 		c = &settings.checks[MASKED((last - POLL) / N_FILES, N_CHECKS)];
-		bool soon = !c->gap || time_since_check(record, now) <= c->gap;
-		u32 neutral = last && soon ? neutral_call(regs) : 0;
-		if (neutral)
+		u32 neutral = last && may_be_gap(c, gap, slack) ? neutral_call(regs) : 0;
+		if (neutral) {
+			if (!is_short_gap(c, gap, slack) && record->polling)
+				record->polling = OTHERS; /* only the next check can show that this one is like the others */
 			return begin_neutral(p, record, number, neutral - 1, user, now);
-		if (record->polling == REPEATED && soon)
+		}
+		if (record->polling == REPEATED && goes_on_after(c, gap, record->long_gap, slack))
 			confirm_polling(number, user, COUNTS_SPAN);
 		end_row(p, record);
 		return 0;
@@ -198,12 +209,13 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	record->current_check = check;
 	record->current_poll_state = state;
 	record->about = about;
-	if (last && c->gap && time_since_check(record, now) > c->gap)
-		record->last_poll_state = last = 0;
-	if (!last) {
+	bool goes_on = last && goes_on_after(c, gap, record->long_gap, slack);
+	if (!goes_on)
 		end_row(p, record);
+	if (last && c->alike && !slack && !is_short_gap(c, gap, 0)) /* one with a switch is longer than the others */
+		record->long_gap = gap;
+	if (!goes_on)
 		return 0;
-	}
 	if (again || record->polling) {
 		confirm_polling(number, user, COUNTS_SPAN);
 		if (again)

@@ -41,6 +41,8 @@ GLOBAL u64 take_stolen(u32 number, u64 steal, u32 last)
 		if (record) {
 			add_to_cell(record, state, -time, 0);
 			add_to_cell(record, STOLEN, time, 1);
+			if (time <= p->since - record->asked_at) /* otherwise it was before the last check */
+				leave_out_of_gap(record, state, time);
 			if (OPTION(why))
 				charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
 		}

@@ -349,7 +349,8 @@ struct thread_record {
 	__u64 about; /* the object of its last check */
 	__u64 asked_at; /* when its last check returned */
 	__u64 neutral_since; /* when its last neutral call began */
-	__u64 outside_gap; /* ns since the last check that are no gap: neutral calls, interrupts, time ready */
+	__u64 outside_gap; /* ns since the last check that are no gap: neutral calls, interrupts, time ready or stolen */
+	__u64 long_gap; /* ns between its last two checks that were further apart than a short gap; 0: none in this row */
 	__u64 object;
 	__u32 waker_kind; /* OBJECT_NONE, WAKER_THREAD or WAKER_STATE: what is waking it */
 	__u32 waker; /* the thread's id, or the interrupt's state */
@@ -563,7 +564,8 @@ struct check {
 	__u8 zero; /* 1: a return value of 0 means that nothing is ready */
 	__u16 errors[N_ERRORS]; /* these errors mean the same */
 	__u32 flag;
-	__u32 gap; /* ns: a longer time until the next check ends the row; 0: no limit */
+	__u32 gap; /* ns: a longer time until the next check ends the row, unless it is like the one before; 0: no limit */
+	__u32 alike; /* ns: the longest that may be like the one before; 0: none may */
 };
 
 /* A system call that does nothing for a thread, and so does not end a row of checks. */

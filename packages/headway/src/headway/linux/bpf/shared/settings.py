@@ -75,6 +75,7 @@ def _check(check: Check) -> bytes:
             "errors": check.errors,
             "flag": flag,
             "gap": check.gap_ns,
+            "alike": check.alike_ns,
         },
     )
 

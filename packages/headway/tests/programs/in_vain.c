@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,10 +13,12 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -128,6 +131,32 @@ static int spin(const char *how, long n, const char *self) {
     if (!strcmp(how, "kill_0")) {
         pid_t parent = getppid();
         SPIN(kill(parent, 0) == 0);
+    }
+    if (!strcmp(how, "end_of_file")) {
+        int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+        SPIN(pread(fd, &byte, 1, 0) == 0);
+    }
+    if (!strcmp(how, "bytes")) {
+        int bytes;
+        SPIN(ioctl(pair[0], FIONREAD, &bytes) == 0 && !bytes);
+    }
+    if (!strcmp(how, "futex_0")) {
+        int unchanged = 0;
+        SPIN(syscall(SYS_futex, &unchanged, FUTEX_WAIT_PRIVATE, 0, &none, NULL, 0) < 0);
+    }
+    const char *missing = "/tmp/in_vain, and not there";
+    if (!strcmp(how, "access")) {
+#ifdef SYS_access
+        SPIN(syscall(SYS_access, missing, F_OK) < 0);
+#endif
+    }
+    if (!strcmp(how, "stat")) {
+        struct stat found;
+        SPIN(syscall(SYS_newfstatat, AT_FDCWD, missing, &found, 0) < 0);
+    }
+    if (!strcmp(how, "statx")) {
+        struct statx found;
+        SPIN(syscall(SYS_statx, AT_FDCWD, missing, 0, STATX_SIZE, &found) < 0);
     }
     if (!strcmp(how, "sigtimedwait")) {
         unsigned long signals = 1 << 9;

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-enum { ASKED = 10000, BETWEEN = 17000, TAKEN = 1000000 };
+enum { ASKED = 10000, BETWEEN = 5000, TAKEN = 1000000 };
 static volatile int done;
 
 static void *take(void *unused)

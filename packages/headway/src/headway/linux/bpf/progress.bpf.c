@@ -85,7 +85,7 @@ int handle_sys_enter(u64 *ctx)
 		if (UNLIKELY(is_probe_call(call))) /* a probe of ours makes this call: it does not end a row of checks */
 			state = OVERHEAD;
 		else if (UNLIKELY(check | record->last_poll_state)) {
-			if (record->last_poll_state || settings.checks[MASKED(check - 1, N_CHECKS)].if_no_time)
+			if (record->last_poll_state || settings.checks[MASKED(check - 1, N_CHECKS)].at_once)
 				state = begin_check(p->thread_record, check, now);
 			else
 				defer_check(record, check);
@@ -130,7 +130,8 @@ int handle_sys_exit(u64 *ctx)
 			if (record->current_check >= NEUTRAL) {
 				end_neutral(p->thread_record, now, ctx[1]);
 				add_cost(p, AT_ANSWER);
-			} else if (record->current_poll_state || (s64)ctx[1] <= 0) {
+			} else if (record->current_poll_state || (s64)ctx[1] < 0 ||
+				(!ctx[1] && settings.checks[MASKED(record->current_check - 1, N_CHECKS)].zero)) {
 				end_check(p->thread_record, now, ctx[1]);
 				add_cost(p, AT_ANSWER);
 			}

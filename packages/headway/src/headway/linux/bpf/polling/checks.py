@@ -20,7 +20,7 @@ from headway.values import shown
 from ..shared.layout import FILE_KINDS, STATES
 from ._ready_made import CONTENT
 
-__all__ = ["FILES", "Check", "NeutralCall", "StatusChecks", "load", "ready_made", "state_names"]
+__all__ = ["FILES", "OVERWRITING", "Check", "NeutralCall", "StatusChecks", "load", "ready_made", "state_names"]
 
 _FILE_NAMES = {
     "FILE_NONE": "",
@@ -34,6 +34,9 @@ _FILE_NAMES = {
 }
 FILES = tuple(_FILE_NAMES[kind] for kind in sorted(FILE_KINDS, key=lambda kind: FILE_KINDS[kind]))
 """Kinds of files in the names of states, in the order of their numbers; the first: the call is about no file."""
+
+OVERWRITING = frozenset({"select", "pselect6", "ppoll", "recvmmsg"})
+"""Calls that write the remaining time over the length of time that they are given."""
 
 _MAX_CHECKS = STATES["N_CHECKS"]
 _MAX_ERRORS = STATES["N_ERRORS"]
@@ -54,13 +57,17 @@ class Check:
     if_zero: int = 0
     if_no_time: int = 0
     if_flag: tuple[int, int] = (0, 0)
+    if_equal: tuple[int, int] = (0, 0)
     if_nonblocking: bool = False
     about: int = 0
     about_file: bool = False
+    about_name: bool = False
     zero: bool = False
     """A return value of 0 means that nothing was ready."""
     errors: tuple[int, ...] = ()
     """So do these error numbers, four at most."""
+    answer: int = 0
+    """But only if the number that this argument points to is 0."""
     gap_ns: int = 0
     """A longer time until the next check was for something else; 0: there is no limit."""
     alike_ns: int = 0
@@ -196,8 +203,10 @@ class _Gaps(NamedTuple):
     alike: int
 
 
-_ARGUMENTS = ("if_zero", "if_no_time", "about")
-_KEYS = {*_ARGUMENTS, "always", "if_flag", "if_nonblocking", "not_ready", "file", "gap_us", "alike_us", "enabled"}
+_ARGUMENTS = ("if_zero", "if_no_time", "about", "answer")
+_WITH_BITS = {"if_flag": "the bits, like [4, 0x40]", "if_equal": "the number, like [2, 0x541b]"}
+_SWITCHES = ("always", "if_nonblocking", "file", "name", "enabled")
+_KEYS = {*_ARGUMENTS, *_WITH_BITS, *_SWITCHES, "not_ready", "gap_us", "alike_us"}
 _NEUTRAL_KEYS = {"if_zero", "returns", "at_most_us", "enabled"}
 
 
@@ -206,22 +215,12 @@ def _check(call: str, table: Any, gaps: _Gaps, where: str) -> Check | None:
     at = f"{where}: check.{call}"
     _verify_keys(table, _KEYS, at, f"[check.{call}]")
     arguments = {key: _argument(table.get(key, 0), f"{at}.{key}") for key in _ARGUMENTS}
-    flag = table.get("if_flag", [0, 0])
-    if not (isinstance(flag, list) and len(flag) == 2 and all(_is_number(n) and 0 <= n < 1 << 32 for n in flag)):
-        raise SelectionError(f"{at}.if_flag: give the argument and the bits, like [4, 0x40]")
-    _argument(flag[0], f"{at}.if_flag")
-    for key in ("always", "if_nonblocking", "file", "enabled"):
+    flag, equal = (_argument_with(table, key, at) for key in _WITH_BITS)
+    for key in _SWITCHES:
         if not isinstance(table.get(key, False), bool):
             raise SelectionError(f"{at}.{key}: give true or false")
     zero, errors = _answers(table, "not_ready", at)
-    if not (any(table.get(key) for key in ("always", "if_nonblocking", "if_zero", "if_no_time")) or flag[0]):
-        raise SelectionError(
-            f"{at} does not say when it is a check: give always, if_zero, if_no_time, if_flag or if_nonblocking"
-        )
-    if table.get("if_nonblocking") and not table.get("file"):
-        raise SelectionError(f"{at}: if_nonblocking needs the file that it is about: give about = N and file = true")
-    if table.get("file") and not arguments["about"]:
-        raise SelectionError(f"{at}: file = true needs about = N, the argument that is the file descriptor")
+    _verify_sense(table, flag[0] or equal[0], at)
     short, alike = _gaps(table, at, gaps)
     number = numbers().get(call)
     if number is None or number >= STATES["N_CALLS"]:
@@ -230,15 +229,39 @@ def _check(call: str, table: Any, gaps: _Gaps, where: str) -> Check | None:
         call=call,
         number=number,
         always=table.get("always", False),
-        if_flag=(flag[0], flag[1]),
+        if_flag=flag,
+        if_equal=equal,
         if_nonblocking=table.get("if_nonblocking", False),
         about_file=table.get("file", False),
+        about_name=table.get("name", False),
         zero=zero,
         errors=errors,
         gap_ns=short,
         alike_ns=alike,
         **arguments,
     )
+
+
+def _argument_with(table: Mapping[str, Any], key: str, at: str) -> tuple[int, int]:
+    """Return the argument that a key names, and the number beside it."""
+    value = table.get(key, [0, 0])
+    if not (isinstance(value, list) and len(value) == 2 and all(_is_number(n) and 0 <= n < 1 << 32 for n in value)):
+        raise SelectionError(f"{at}.{key}: give the argument and {_WITH_BITS[key]}")
+    return _argument(value[0], f"{at}.{key}"), value[1]
+
+
+def _verify_sense(table: Mapping[str, Any], by_number: int, at: str) -> None:
+    """``by_number``: the call is a check by an argument's bits or number."""
+    conditions = ("always", "if_nonblocking", "if_zero", "if_no_time")
+    if not (any(table.get(key) for key in conditions) or by_number):
+        keys = ", ".join((*conditions, "if_flag"))
+        raise SelectionError(f"{at} does not say when it is a check: give one of {keys} or if_equal")
+    if table.get("if_nonblocking") and not table.get("file"):
+        raise SelectionError(f"{at}: if_nonblocking needs the file that it is about: give about = N and file = true")
+    if table.get("file") and not table.get("about"):
+        raise SelectionError(f"{at}: file = true needs about = N, the argument that is the file descriptor")
+    if table.get("name") and (not table.get("about") or table.get("file")):
+        raise SelectionError(f"{at}: name = true needs about = N, the argument that is the name, and not file = true")
 
 
 def _neutral(call: str, table: Any, where: str) -> NeutralCall | None:

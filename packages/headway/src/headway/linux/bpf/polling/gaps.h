@@ -20,25 +20,25 @@ enum {
 	UNLIKE = 4, /* gaps are alike if they differ by no more than this part of the one before */
 };
 
-/* Whether a gap is short. `slack`: the time in it that may be the kernel's, around switches. */
-GAP_INLINE _Bool is_short_gap(const volatile struct check *c, __u64 gap, __u64 slack)
-{
-	return !c->gap || gap <= c->gap + slack;
-}
+enum gap {
+	GAP_SHORT, /* the row goes on */
+	GAP_ALIKE, /* so it does: the gap is long, and like the one before */
+	GAP_UNLIKE, /* the row ends; a gap that is not over may still become like the one before */
+	GAP_LONG, /* the row ends */
+};
 
-/* Whether a gap that has lasted so long, and goes on, may be one of a row. */
-GAP_INLINE _Bool may_be_gap(const volatile struct check *c, __u64 gap, __u64 slack)
-{
-	return is_short_gap(c, gap, slack) || (c->alike && gap <= c->alike + slack);
-}
-
-/* Whether a row goes on after this gap. `before`: the last gap that was not short; 0: there was none since another call. */
-GAP_INLINE _Bool goes_on_after(const volatile struct check *c, __u64 gap, __u64 before, __u64 slack)
+/*
+ * Judges a gap. `before`: the last long one of the row; 0: there is none. `slack`: the time in the gap that may be the
+ * kernel's, around switches.
+ */
+GAP_INLINE enum gap judge_gap(const volatile struct check *c, __u64 gap, __u64 before, __u64 slack)
 {
 	__u64 part = before / UNLIKE;
-	if (is_short_gap(c, gap, slack))
-		return 1;
-	return c->alike && before && gap <= c->alike + slack && gap + part >= before && gap <= before + part + slack;
+	if (!c->gap || gap <= c->gap + slack)
+		return GAP_SHORT;
+	if (!c->alike || gap > c->alike + slack)
+		return GAP_LONG;
+	return before && gap + part >= before && gap <= before + part + slack ? GAP_ALIKE : GAP_UNLIKE;
 }
 
 #endif

@@ -7,7 +7,7 @@
  * nothing, and the user code after it, are polling if the next call is
  *
  * - a check of the same object, whatever it finds, or
- * - a check of another object that finds nothing either.
+ * - a check of another object that finds nothing either; but not of a file by another name.
  *
  * From then on all checks are polling, whatever their object, until a check finds something or a call that is not a check
  * ends the row. Only the next call shows whether a check was polling. The check's time is charged by then, so it is moved.
@@ -51,9 +51,49 @@ GLOBAL u32 is_status_check(u32 which, u64 address)
 		return true;
 	if (c->if_flag && any_argument(c->if_flag) & c->flag)
 		return true;
+	if (c->if_equal && (u32)any_argument(c->if_equal) == c->equal)
+		return true;
 	if (c->if_no_time && is_zero_timeout(any_argument(c->if_no_time)))
 		return true;
 	return c->if_nonblocking && FOLLOW(file, f_flags) & OPEN_NONBLOCK;
+}
+
+/* Returns a hash of the name of a file, which is this argument, and of the directory that it is in, the argument before. */
+GLOBAL u64 hash_of_name(u32 number)
+{
+	struct processor *p = this_processor();
+	if (!p)
+		return 0;
+	u64 hash = number > 1 ? (u32)any_argument(number - 1) : 0;
+	u64 size = bpf_probe_read_user_str(p->asked_name, sizeof(p->asked_name), (void *)any_argument(number));
+	if (!size || size >= sizeof(p->asked_name)) /* it cannot be compared */
+		return bpf_ktime_get_ns();
+	for (u32 i = 0; i < NAME_WORDS; i++) {
+		s64 left = size - i * 8;
+		u64 word = p->asked_name[i];
+		if (left <= 0)
+			break;
+		if (left < 8)
+			word &= (1ull << left * 8) - 1;
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+/* Returns the object that a check asks about. */
+INLINE u64 asked_about(const volatile struct check *c)
+{
+	if (c->about_name)
+		return hash_of_name(c->about);
+	return c->about ? any_argument(c->about) : 0;
+}
+
+/* Returns whether there is something by the number that this argument points to, which the call has written. */
+GLOBAL u32 is_answered(u32 number)
+{
+	u32 answer = 0;
+	return bpf_probe_read_user(&answer, sizeof(answer), (void *)any_argument(number)) || answer;
 }
 
 /* Returns the thread's own time since the last check. Neutral calls are not part of it. */
@@ -63,10 +103,20 @@ INLINE u64 time_since_check(struct thread_record *record, u64 now)
 	return time > record->outside_gap ? time - record->outside_gap : 0;
 }
 
-/* Returns for how much of the gap the kernel's work around a switch may stand. A row has to poll before it gets that. */
-INLINE u64 slack_of_gap(struct processor *p, struct thread_record *record)
+/* Judges the gap since the last check of the row, which may go on with this one. `over`: it ends now, with a check. */
+GLOBAL u32 gap_since_check(u32 number, u32 which, u64 now, u32 over)
 {
-	return record->polling && p->switched > record->asked_at ? GAP_OF_SWITCH : 0;
+	struct processor *p = this_processor();
+	struct thread_record *record = thread_record_at(number);
+	if (!p || !record)
+		return GAP_LONG;
+	/* A row has to poll before a switch in it may take time. */
+	u64 slack = record->polling && p->switched > record->asked_at ? GAP_OF_SWITCH : 0;
+	u64 time = time_since_check(record, now);
+	enum gap gap = judge_gap(&settings.checks[MASKED(which, N_CHECKS)], time, record->long_gap, slack);
+	if (over && gap != GAP_SHORT && !slack) /* with a switch it is longer than the others */
+		record->long_gap = time;
+	return gap;
 }
 
 /*
@@ -161,12 +211,19 @@ INLINE u64 begin_neutral(struct processor *p, struct thread_record *record, u32 
 	return 0;
 }
 
-INLINE void end_row(struct processor *p, struct thread_record *record)
+/* The next check begins another row. */
+INLINE void break_row(struct processor *p, struct thread_record *record)
 {
 	record->last_poll_state = 0;
 	record->polling = 0;
-	record->long_gap = 0;
 	forget_pending(p);
+}
+
+/* A row ends with something else than a gap. */
+INLINE void end_row(struct processor *p, struct thread_record *record)
+{
+	break_row(p, record);
+	record->long_gap = 0;
 }
 
 /*
@@ -183,8 +240,7 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		return 0;
 	u32 which = (check - 1) & (N_CHECKS - 1), base = POLL + which * N_FILES;
 	const volatile struct check *c = &settings.checks[which];
-	u64 about = check && c->about ? any_argument(c->about) : 0, last = record->last_poll_state;
-	u64 gap = time_since_check(record, now), slack = slack_of_gap(p, record);
+	u64 about = check ? asked_about(c) : 0, last = record->last_poll_state;
 	bool again = last >= base && last < base + N_FILES && record->about == about;
 	u64 user = p->state == record->user ? 1 + p->span : 0; /* differs after a fault whose end a debugger prevented */
 	u64 file = 0;
@@ -193,14 +249,14 @@ u64 begin_check(u32 number, u32 check, u64 now)
 		add_cost(p, AT_LOOK);
 	}
 	if (!check || !is_status_check(which, file)) {
-		c = &settings.checks[MASKED((last - POLL) / N_FILES, N_CHECKS)];
-		u32 neutral = last && may_be_gap(c, gap, slack) ? neutral_call(regs) : 0;
+		u32 gap = last ? gap_since_check(number, (last - POLL) / N_FILES, now, false) : GAP_LONG;
+		u32 neutral = gap < GAP_LONG ? neutral_call(regs) : 0;
 		if (neutral) {
-			if (!is_short_gap(c, gap, slack) && record->polling)
-				record->polling = OTHERS; /* only the next check can show that this one is like the others */
+			if (gap && record->polling) /* only the next check can show that this gap is like the others */
+				record->polling = OTHERS;
 			return begin_neutral(p, record, number, neutral - 1, user, now);
 		}
-		if (record->polling == REPEATED && goes_on_after(c, gap, record->long_gap, slack))
+		if (record->polling == REPEATED && gap <= GAP_ALIKE)
 			confirm_polling(number, user, COUNTS_SPAN);
 		end_row(p, record);
 		return 0;
@@ -209,13 +265,12 @@ u64 begin_check(u32 number, u32 check, u64 now)
 	record->current_check = check;
 	record->current_poll_state = state;
 	record->about = about;
-	bool goes_on = last && goes_on_after(c, gap, record->long_gap, slack);
-	if (!goes_on)
-		end_row(p, record);
-	if (last && c->alike && !slack && !is_short_gap(c, gap, 0)) /* one with a switch is longer than the others */
-		record->long_gap = gap;
-	if (!goes_on)
+	/* Other names are other questions: whoever looks for a file in several places does not poll. */
+	bool alone = !again && (c->about_name | settings.checks[MASKED((last - POLL) / N_FILES, N_CHECKS)].about_name);
+	if (!last || alone || gap_since_check(number, which, now, true) > GAP_ALIKE) {
+		break_row(p, record);
 		return 0;
+	}
 	if (again || record->polling) {
 		confirm_polling(number, user, COUNTS_SPAN);
 		if (again)
@@ -229,8 +284,8 @@ u64 begin_check(u32 number, u32 check, u64 now)
 
 /*
  * A call that may be a check begins outside a row. It matters only if it finds nothing, so end_check looks at its
- * arguments when it has returned. A check by a length of time (if_no_time) cannot be deferred: the kernel overwrites the
- * length with the remaining time.
+ * arguments when it has returned. A check with arguments that the kernel overwrites, such as a length of time with the
+ * remaining time, cannot be deferred (at_once).
  */
 INLINE void defer_check(struct thread_record *record, u32 check)
 {
@@ -260,7 +315,7 @@ u64 end_check(u32 number, u64 now, s64 result)
 	bool ready = !is_one_of(result, c->zero, c->errors);
 	record->current_check = 0;
 	if (!ready && !record->current_poll_state) {
-		u64 about = c->about ? any_argument(c->about) : 0;
+		u64 about = asked_about(c);
 		u64 file = c->about_file ? own_file(about) : 0;
 		if (!is_status_check(which, file))
 			return 0;
@@ -269,6 +324,8 @@ u64 end_check(u32 number, u64 now, s64 result)
 		record->polling = 0;
 		forget_pending(p);
 	}
+	if (!ready && c->answer && is_answered(c->answer))
+		ready = true;
 	if (ready) {
 		if (state == record->current_poll_state) {
 			move_time(number, state, call, p->span, 1);

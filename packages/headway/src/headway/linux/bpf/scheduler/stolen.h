@@ -41,10 +41,11 @@ GLOBAL u64 take_stolen(u32 number, u64 steal, u32 last)
 		if (record) {
 			add_to_cell(record, state, -time, 0);
 			add_to_cell(record, STOLEN, time, 1);
-			if (time <= p->since - record->asked_at) /* otherwise it was before the last check */
-				leave_out_of_gap(record, state, time);
 			if (OPTION(why))
 				charge_cause(record, STOLEN, OBJECT_STATE, state, time, 1, NULL);
+			/* Between two status checks. If it is more than all time since the last one, it was before that. */
+			if (state == record->user && time <= p->since - record->asked_at)
+				record->outside_gap += time;
 		}
 	}
 	if (last && p->debt) { /* the thread leaves the processor: none of its spans remain to take time out of */

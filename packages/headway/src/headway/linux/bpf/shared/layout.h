@@ -28,6 +28,7 @@ enum size {
 	N_CHECKS = 64, /* system calls that ask whether something is ready */
 	N_ERRORS = 4, /* errors by which a status check says that nothing is ready */
 	N_NEUTRAL = 32, /* system calls that do nothing for a thread */
+	NAME_WORDS = 16, /* of the name of a file that a status check asks about */
 	N_PENDING = 4, /* states that may turn out to have been polling */
 	N_FILES = 8, /* kinds of files, see FILE_NONE */
 	POLL = WAIT_CALL + N_CALLS, /* poll.<call>.<kind of file>: + check * N_FILES + kind */
@@ -489,6 +490,7 @@ struct processor {
 	__u64 undated; /* ns of spans of user code in which a thread's context changed, at a moment that is not known */
 	__u64 prepared_at; /* when the last handler with rare work to do read the clock after it (prepare_event) */
 	struct timed timed[N_TIMED];
+	__u64 asked_name[NAME_WORDS]; /* of a file that a status check asks about, while it is compared */
 	__u64 passed_calls, passed_switches; /* of threads that are not measured: begins and ends of calls; switches */
 	struct sample_count samples[N_SAMPLED];
 	struct cell cells[N_STATES];
@@ -558,12 +560,16 @@ struct check {
 	__u8 if_zero; /* the call is a check if this argument is 0, */
 	__u8 if_no_time; /* or this one points to a length of time of 0, */
 	__u8 if_flag; /* or this one has a bit of `flag`, */
+	__u8 if_equal; /* or this one is `equal`, */
 	__u8 if_nonblocking; /* or the file `about` does not block */
 	__u8 about; /* this argument is the object that the call asks about */
 	__u8 about_file; /* 1: the object is a file descriptor */
+	__u8 about_name; /* 1: it is the name of a file, in the directory of the argument before it */
+	__u8 answer; /* nothing is ready only if the number that this argument points to is 0 as well */
+	__u8 at_once; /* 1: the call overwrites what it is asked with, so that is looked at when it begins */
 	__u8 zero; /* 1: a return value of 0 means that nothing is ready */
 	__u16 errors[N_ERRORS]; /* these errors mean the same */
-	__u32 flag;
+	__u32 flag, equal;
 	__u32 gap; /* ns: a longer time until the next check ends the row, unless it is like the one before; 0: no limit */
 	__u32 alike; /* ns: the longest that may be like the one before; 0: none may */
 };

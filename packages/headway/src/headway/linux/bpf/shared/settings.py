@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..polling.checks import Check, NeutralCall
+from ..polling.checks import OVERWRITING, Check, NeutralCall
 from .layout import STATES, fields_of, pack
 
 __all__ = ["pack_settings"]
@@ -59,7 +59,7 @@ def _places(calls: Sequence[int]) -> list[int]:
 
 
 def _check(check: Check) -> bytes:
-    if_flag, flag = check.if_flag
+    (if_flag, flag), (if_equal, equal) = check.if_flag, check.if_equal
     return pack(
         "check",
         {
@@ -68,12 +68,17 @@ def _check(check: Check) -> bytes:
             "if_zero": check.if_zero,
             "if_no_time": check.if_no_time,
             "if_flag": if_flag,
+            "if_equal": if_equal,
             "if_nonblocking": check.if_nonblocking,
             "about": check.about,
             "about_file": check.about_file,
+            "about_name": check.about_name,
+            "answer": check.answer,
+            "at_once": bool(check.if_no_time) and check.call in OVERWRITING,
             "zero": check.zero,
             "errors": check.errors,
             "flag": flag,
+            "equal": equal,
             "gap": check.gap_ns,
             "alike": check.alike_ns,
         },

@@ -221,6 +221,50 @@ def test_a_socket_has_its_other_end_and_an_epoll_the_file_that_ended_the_wait() 
     assert (ended.name, ended.time) == (far, reader.states["wait.epoll"].time)
 
 
+POLLS = """
+import os, select, socket
+from until import until_asleep
+
+parent = os.getpid()
+def child(write):
+    if os.fork() == 0:  # it writes when its parent waits
+        until_asleep(parent)
+        write()
+        os._exit(0)
+
+def several(*files):
+    polled = select.poll()
+    for file in files:
+        polled.register(file, select.POLLIN)
+    return polled
+
+listening = socket.create_server(("127.0.0.1", 0))
+end = socket.create_connection(listening.getsockname())
+far, _ = listening.accept()
+(quiet, _), (pipe, to_pipe), (alone, to_alone) = (os.pipe() for _ in range(3))
+child(lambda: far.send(b"x")); several(*[os.dup(quiet) for _ in range(70)], end).poll(); os.wait()
+child(lambda: os.write(to_pipe, b"x")); select.select([quiet, pipe], [], [end]); os.wait()
+child(lambda: os.write(to_alone, b"x")); several(alone).poll(); os.wait()
+several(quiet).poll(20), several(quiet, listening).poll(20)
+print(listening.getsockname()[1], *(os.fstat(file).st_ino for file in (end.fileno(), pipe, alone, quiet)))
+"""
+
+
+def test_a_wait_for_one_of_several_files_has_the_one_that_ended_it() -> None:
+    ledger, (port, *inodes) = measure(*python(POLLS), options=WHY)
+    waiter = min(ledger.threads, key=lambda t: t.birth)
+    waited = waiter.states["wait.poll"]
+    objects = behind(waiter, "wait.poll", Behind.OBJECT)
+    ended = [f"socket:[{inodes[0]}] to 127.0.0.1:{port}", f"pipe:[{inodes[1]}]", f"pipe:[{inodes[2]}]"]
+    alone = f"pipe:[{inodes[3]}]"  # was the only one of a wait that timed out; of several that did none ended the wait
+    assert objects.keys() == {*ended, alone}
+    assert {objects[name].count for name in ended} == {1}
+    assert objects[alone].count == 1
+    assert objects[alone].time >= 20_000_000
+    assert waited.time - sum(cause.time for cause in objects.values()) >= 20_000_000
+    assert (waited.count or 0) - sum(cause.count for cause in objects.values()) == 1
+
+
 def test_a_wait_for_a_file_that_a_process_or_the_kernel_serves_has_its_file_system(tmp_path: Path) -> None:
     if not os.path.exists("/dev/fuse") or not os.access("/proc/kmsg", os.R_OK):
         pytest.skip("there is no FUSE here, or no /proc/kmsg")

@@ -141,6 +141,8 @@ int handle_sys_exit(u64 *ctx)
 			note_mapped(bpf_get_current_task_btf(), record->pid, ctx[1]);
 		if (OPTION(why) && UNLIKELY(p->state == KERNEL_CALL + CALL_FUTEX) && (s64)ctx[1] > 0)
 			note_requeue(p->thread_record, now, ctx[1]);
+		if (OPTION(why) && UNLIKELY(record->polled))
+			charge_polled(p->thread_record, ctx[1]);
 		if (UNLIKELY((s64)ctx[1] == RESTART_BLOCK))
 			record->interrupted_call = is_poll(p->state) ? 0 : p->state;
 		p->depth = 0;

@@ -388,6 +388,7 @@ struct thread_record {
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
 	__u64 lock; /* of the kernel, for which it waits (kernel_locks.h); 0: for none */
 	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
+	__u64 polled_time, polled; /* the waits in the poll(2) or select(2) in progress, for any of several files: ns, count */
 	__u64 lock_owner; /* who had the lock when it began to wait: the id that the lock has; 0: not known */
 	__u32 publication; /* 1 + the place of the map in which it is told what it has done; 0: in none */
 	__u32 publications; /* control.publications when that was decided */

@@ -166,6 +166,7 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->user = USER;
 	record->current_check = 0;
 	record->last_poll_state = 0;
+	record->long_gap = 0;
 	record->interrupted_call = 0;
 	record->sampled = 0;
 	record->user_stack = 0;
@@ -189,6 +190,8 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 		record->attribute_size = record->names_known = 0;
 	}
 	record->lock = 0;
+	if (OPTION(why))
+		record->polled_time = record->polled = 0;
 	record->object_kind = OBJECT_NONE;
 	record->waker_kind = OBJECT_NONE;
 	record->overhead = 0;

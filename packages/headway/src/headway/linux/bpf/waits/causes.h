@@ -11,6 +11,7 @@
 #include "waits/futexes.h"
 #include "waits/kernel_locks.h"
 #include "events/levels.h"
+#include "waits/polled_files.h"
 #include "waits/waited_files.h"
 
 /*
@@ -106,8 +107,8 @@ GLOBAL int note_lock(u32 number)
 	return 0;
 }
 
-/* A thread waits for a file: notes it as the object. Its name is read now, while it is there. */
-GLOBAL int note_file(u32 number, u64 address)
+/* Charges time of a wait to a file, which becomes the object. Its name is read now, while it is there. */
+GLOBAL int charge_file(u32 number, u64 address, u32 state, u64 time, u64 count)
 {
 	struct thread_record *record = thread_record_at(number);
 	struct file *file = (void *)address;
@@ -122,7 +123,26 @@ GLOBAL int note_file(u32 number, u64 address)
 		note_peer(&record->peer, file);
 		name = &record->peer;
 	}
-	charge_cause(record, record->state, kind, record->object, 0, 0, name);
+	charge_cause(record, state, kind, record->object, time, count, name);
+	return 0;
+}
+
+/* A thread waits for a file: notes it as the object. */
+INLINE void note_file(struct thread_record *record, u64 address)
+{
+	charge_file(record->number, address, record->state, 0, 0);
+}
+
+/* The waits in a poll(2) or select(2) that returns are over: charges them to the file that ended them. */
+GLOBAL int charge_polled(u32 number, u64 result)
+{
+	struct thread_record *record = thread_record_at(number);
+	if (!record)
+		return 0;
+	u64 file = (s64)result > 0 ? ready_polled_file() : 0;
+	if (file)
+		charge_file(number, file, WAIT_POLL, record->polled_time, record->polled);
+	record->polled_time = record->polled = 0;
 	return 0;
 }
 
@@ -147,7 +167,9 @@ NOINLINE int note_wait_object(struct task_struct *task, struct thread_record *re
 	if (state == WAIT_PIPE || state == WAIT_NET || state == WAIT_FILE || state == WAIT_EPOLL ||
 		(state >= WAIT_FUSE && state <= WAIT_OVERLAY) ||
 		(state == WAIT_DISK && doing >= KERNEL_CALL && doing < WAIT_CALL))
-		note_file(record->number, (u64)file_of(task, argument(regs, 1)));
+		note_file(record, (u64)file_of(task, argument(regs, 1)));
+	else if (state == WAIT_POLL && task == bpf_get_current_task_btf())
+		note_file(record, only_polled_file());
 	return 0;
 }
 
@@ -162,7 +184,7 @@ NOINLINE int note_waker(struct processor *p, struct thread_record *record, u64 *
 	record->woken_at = 0;
 	if (OPTION(why) && record->state == WAIT_EPOLL && record->object_kind == OBJECT_FILE + FILE_EPOLL) {
 		struct task_struct *task = (void *)arguments[0];
-		note_file(record->number, (u64)ready_file_of(file_of(task, argument(bpf_task_pt_regs(task), 1))));
+		note_file(record, (u64)ready_file_of(file_of(task, argument(bpf_task_pt_regs(task), 1))));
 	}
 	struct task_struct *waker = bpf_get_current_task_btf();
 	if ((is_undivided(p) || settings.undivided == CHOSEN_UNDIVIDED) && is_in_interrupt(p, arguments))
@@ -236,6 +258,10 @@ NOINLINE int charge_wait_causes(struct thread_record *record, u64 now)
 		charge_futex(record->number, now);
 	else if (record->object_kind)
 		charge_cause(record, state, record->object_kind, record->object, time, 1, NULL);
+	else if (state == WAIT_POLL && record->resume != RUNNING) { /* the call's end will tell (charge_polled) */
+		record->polled_time += time;
+		record->polled++;
+	}
 	if (record->lock_owner)
 		charge_cause(record, state, HOLDER_LOCK, record->lock_owner | lock, time, 1, NULL);
 	if (waker)

@@ -253,6 +253,21 @@ _POLLS = (
         _seen("pread64"),
         "pread64",
     ),
+    Pattern(
+        "there is nothing to receive yet (FIONREAD): wait in poll or epoll, and ask when they say so",
+        _seen("ioctl"),
+        "ioctl",
+    ),
+    Pattern(
+        "the file is not there: wait until it is (inotify on its folder), or let whoever makes it say so",
+        _seen("access,faccessat,faccessat2,stat,newfstatat,statx"),
+        "access faccessat faccessat2 stat newfstatat statx",
+    ),
+    Pattern(
+        "nobody has changed the word (a timeout of 0): give the wait the time until there is something else to do",
+        _seen("futex"),
+        "futex",
+    ),
 )
 _BY_POLL = {call: pattern for pattern in _POLLS for call in pattern.calls.split()} | {"io_uring": SUBMISSIONS}
 OTHER_POLL = Pattern(

@@ -315,10 +315,12 @@ u64 end_check(u32 number, u64 now, s64 result)
 	bool ready = !is_one_of(result, c->zero, c->errors);
 	record->current_check = 0;
 	if (!ready && !record->current_poll_state) {
-		u64 about = asked_about(c);
-		u64 file = c->about_file ? own_file(about) : 0;
-		if (!is_status_check(which, file))
+		u64 file = c->if_nonblocking ? own_file(any_argument(c->about)) : 0;
+		if (!is_status_check(which, file) || (c->answer && is_answered(c->answer)))
 			return 0;
+		u64 about = asked_about(c);
+		if (c->about_file && !file)
+			file = own_file(about);
 		record->current_poll_state = POLL + which * N_FILES + file_kind((struct file *)file);
 		record->about = about;
 		record->polling = 0;

@@ -277,6 +277,7 @@ def test_a_wait_for_a_file_that_a_process_or_the_kernel_serves_has_its_file_syst
     for state, name in (("wait.fuse", "served"), ("wait.proc", "kmsg")):
         (file,) = behind(reader, state, Behind.OBJECT).values()
         assert (file.name, file.time) == (name, reader.states[state].time)
+    assert reader.states["wait.fuse"].count == 2, "it was read and synced"
     assert {cause.tid for cause in behind(reader, "wait.fuse", Behind.WAKER).values()} == {daemon.tid}
 
 

@@ -32,6 +32,7 @@ PROGRAM = 'SEC("tp_btf/sys_exit") int handle_sys_exit(u64 *ctx) { return 0; }\n'
 UNNAMED_STATES = {
     "STATE_NONE": "no state",
     "WAIT_BY_FILE": "no state: the file decides",
+    "WAIT_SYNCED": "likewise",
     "SOFTIRQ": "the first of a range",
     "N_SOFTIRQS": "a length",
     "N_INTERRUPTS": "a length",

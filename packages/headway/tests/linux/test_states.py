@@ -22,7 +22,11 @@ def test_every_state_has_a_name_and_the_name_a_kind() -> None:
 
 def test_the_names_of_different_states_differ() -> None:
     named = [name for name in states.NAMES if name != "unknown"]
-    waits = {states.NAMES[NUMBER[name]] for name in NUMBER if name.startswith("WAIT_") and name != "WAIT_BY_FILE"}
+    waits = {
+        states.NAMES[NUMBER[name]]
+        for name in NUMBER
+        if name.startswith("WAIT_") and states.NAMES[NUMBER[name]] != "unknown"
+    }
     # A call may have the name of a reason (wait.poll, wait.pipe): a reader adds both up.
     assert {name for name in named if named.count(name) > 1} <= waits
 
@@ -37,11 +41,12 @@ def test_system_calls_have_the_kernels_numbers() -> None:
 
 def test_every_reason_for_waiting_is_a_state() -> None:
     table = states.wait_table()
-    by_file = NUMBER["WAIT_BY_FILE"]
+    by_file, synced = NUMBER["WAIT_BY_FILE"], NUMBER["WAIT_SYNCED"]
     number = syscalls.numbers()
     assert states.NAMES[table[number["futex"]]] == "wait.futex"
     assert table[number["read"]] == by_file
-    assert all(state == 0 or state == by_file or states.NAMES[state].startswith("wait.") for state in table)
+    assert table[number["fsync"]] == synced
+    assert all(state in (0, by_file, synced) or states.NAMES[state].startswith("wait.") for state in table)
 
 
 def test_32_bit_calls_are_the_native_calls_of_the_same_name() -> None:

@@ -1,4 +1,4 @@
-"""Reads a file that another process serves (FUSE), and one of /proc: both come when this process has been seen waiting.
+"""Reads and syncs a file that another process serves (FUSE), and reads one of /proc: each when it is seen to wait.
 
 `fuse_file.py FOLDER`: an empty folder, to mount on. Ends with status 77 where it may not mount.
 """
@@ -30,10 +30,10 @@ def answer(operation: int, node: int, reader: int) -> bytes | None:
         return struct.pack("<Q2I", 9, 0, 0) + attributes(node)
     if operation == 14:  # OPEN
         return struct.pack("<Q2I", 0, 0, 0)
-    if operation == 15:  # READ
+    if operation in (15, 20):  # READ, FSYNC
         until_asleep(reader)
         until_seen()
-        return b"hello"
+        return b"hello" if operation == 15 else b""
     if operation == 26:  # INIT: version 7.31
         return struct.pack("<4I2H2I2H8I", 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, *[0] * 8)
     return b"" if operation in (18, 25) else None  # RELEASE, FLUSH
@@ -63,6 +63,7 @@ try:
     os.close(device)
     with open(f"{FOLDER}/served", "rb", buffering=0) as file:
         file.read(5)
+        os.fsync(file.fileno())
 finally:
     LIBC.umount2(FOLDER.encode(), 2)
 os.wait()

@@ -10,7 +10,7 @@ from functools import cache
 
 from ._calls import COMPAT, NATIVE
 
-__all__ = ["BY_FILE", "WAITS", "compat_numbers", "name_of", "numbers"]
+__all__ = ["BY_FILE", "SYNCED", "WAITS", "compat_numbers", "name_of", "numbers"]
 
 BY_FILE = "file"
 """A value in `WAITS`: the file that the call uses gives the reason (a pipe, a socket, a disk file)."""
@@ -52,6 +52,9 @@ WAITS: dict[str, str] = {
     ),
 }
 """System call -> the reason for which a thread sleeps in it (``wait.<reason>``). Other calls: ``wait.<call>``."""
+
+SYNCED = frozenset({"fsync", "fdatasync", "syncfs", "sync_file_range"})
+"""Calls that wait for a disk, unless a process serves the file that they are about (FUSE), or another machine (NFS)."""
 
 
 def name_of(number: int) -> str:

@@ -85,11 +85,11 @@ INLINE u32 wait_state(struct task_struct *task, u32 doing, bool runs)
 		u32 call = doing - KERNEL_CALL, reason = settings.wait_of[MASKED(call, N_CALLS)];
 		if (reason == WAIT_IO_URING)
 			return reason;
-		if (reason == WAIT_BY_FILE) {
+		if (reason == WAIT_BY_FILE || reason == WAIT_SYNCED) {
 			u32 by =
 				runs ? own_wait_by_file(call) : wait_by_file((u64)file_of(task, argument(bpf_task_pt_regs(task), 1)));
 			/* Whoever waits for a page does so with the iowait mark, also where no disk has it. */
-			return disk && by != WAIT_FUSE && by != WAIT_NFS ? WAIT_DISK : by;
+			return (disk || reason == WAIT_SYNCED) && by != WAIT_FUSE && by != WAIT_NFS ? WAIT_DISK : by;
 		}
 		if (disk)
 			return WAIT_DISK;

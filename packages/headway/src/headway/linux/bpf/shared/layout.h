@@ -93,6 +93,7 @@ enum state {
 	WAIT_RECLAIM,
 	WAIT_OTHER,
 	WAIT_BY_FILE, /* not a state: the kind of the call's file decides (wait_by_file) */
+	WAIT_SYNCED, /* nor this: for a disk, unless the file's server is waited for */
 	READY_PART = 40, /* ready.<part>: + one of enum ready_part. In the rings only; a record is READY */
 	IRQ_DEVICE = 48,
 	IRQ_TIMER,
@@ -388,7 +389,7 @@ struct thread_record {
 	__u64 ended_parts[N_READY_PARTS]; /* of the time ready that ended last */
 	__u64 lock; /* of the kernel, for which it waits (kernel_locks.h); 0: for none */
 	__u64 woken_at; /* the address of the futex at which it is being woken; 0: not known */
-	__u64 polled_time, polled; /* the waits in the poll(2) or select(2) in progress, for any of several files: ns, count */
+	__u64 polled_time, polled; /* ns and count of its waits in the poll(2) or select(2) in progress */
 	__u64 lock_owner; /* who had the lock when it began to wait: the id that the lock has; 0: not known */
 	__u32 publication; /* 1 + the place of the map in which it is told what it has done; 0: in none */
 	__u32 publications; /* control.publications when that was decided */
@@ -1162,7 +1163,7 @@ _Static_assert(N_STATES <= 1 << STATE_BITS, "a state fits a word of a ring");
 _Static_assert(N_STATES <= 1 << (64 - COUNT_BITS), "a state fits a cell");
 _Static_assert(SPAN_DURATION + DURATION_BITS == 64, "a span fills a word");
 _Static_assert(N_CELLS < 256, "a cell's number fits the index");
-_Static_assert(WAIT_BY_FILE < READY_PART && READY_PART + (int)N_READY_PARTS <= (int)IRQ_DEVICE && IRQ_ANY < SOFTIRQ &&
+_Static_assert(WAIT_SYNCED < READY_PART && READY_PART + (int)N_READY_PARTS <= (int)IRQ_DEVICE && IRQ_ANY < SOFTIRQ &&
 		OVERHEAD_MARKS < WAIT_FUTEX,
 	"states do not overlap");
 _Static_assert(IRQ_DEVICE + N_INTERRUPTS >= SOFTIRQ + N_SOFTIRQS && IRQ_DEVICE + N_INTERRUPTS <= KERNEL_CALL,

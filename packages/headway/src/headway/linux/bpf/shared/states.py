@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.linux.syscalls.table import BY_FILE, WAITS, compat_numbers, name_of, numbers
+from headway.linux.syscalls.table import BY_FILE, SYNCED, WAITS, compat_numbers, name_of, numbers
 
 from .layout import READY_PARTS, STATES
 
@@ -101,7 +101,8 @@ def wait_table() -> list[int]:
     for call, number in numbers().items():
         if call in WAITS and number < len(table):
             reason = WAITS[call]
-            table[number] = STATES["WAIT_BY_FILE"] if reason == BY_FILE else state[f"wait.{reason}"]
+            by_file = "WAIT_SYNCED" if call in SYNCED else "WAIT_BY_FILE" if reason == BY_FILE else ""
+            table[number] = STATES[by_file] if by_file else state[f"wait.{reason}"]
     return table
 
 

@@ -49,7 +49,9 @@ KEPT = MeasureOptions(durations=1)
 MS = 1_000_000
 FAULTS = {"kernel.fault", "kernel.fault.minor", "kernel.fault.major"}  # one may turn out to be another: docs/model.md
 SUMMED = ("irq", "softirq")  # of interrupts that one handler was late for, only the sum is known
-PIPES = ("sh", "-c", "for n in 1 2 3; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null")
+LOOP = "for n in 1 2 3; do cat /proc/self/status | sort | wc -l; sleep 0.01; done > /dev/null"
+PIPES = ("sh", "-c", f"PATH=/usr/bin:/bin; {LOOP}")
+"""With a PATH that has a folder twice the shell asks twice for the same missing file, which is polling."""
 
 
 @pytest.fixture(scope="module")

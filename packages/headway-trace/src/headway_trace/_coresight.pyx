@@ -265,20 +265,31 @@ cdef class StreamPlaces:
 
 
 cdef class Probe:
-    """A reader of what a DSTREAM unit stored of a continuous trace port, which calls a `Deformatter`."""
+    """A reader of what a trace port (TPIU) sends without pause, with synchronisation packets, calling a `Deformatter`.
+
+    ``block``: bytes of a block of a DSTREAM unit, the last 8 of which are no trace; 0: there are no blocks. ``skip``:
+    the byte with which the first frame begins; -1: only the first full synchronisation packet shows it.
+    """
 
     cdef object deformatter
+    cdef int block
+    cdef uint64_t skip
     cdef uint64_t position       # in the buffer, of the next byte
-    cdef bint aligned            # a full synchronisation packet has been seen
+    cdef bint aligned            # it is known where frames begin
     cdef uint8_t frame[16]       # the frame that is being read
     cdef int filled
     cdef uint64_t began          # position of its first byte
-    cdef uint32_t recent         # the last four bytes, to find the first synchronisation packet
+    cdef uint32_t recent         # the last four bytes, to find a full synchronisation packet
     cdef int half                # the first byte of a pair, -1 if there is none
     cdef uint64_t half_at
+    cdef readonly uint64_t syncs     # full synchronisation packets so far
+    cdef readonly uint64_t halves    # half ones so far
+    cdef bytearray run           # frames without anything between them, not yet taken apart
+    cdef uint64_t run_at         # position of their first byte
 
-    def __init__(self, only=None):
-        self.deformatter, self.half = Deformatter(only), -1
+    def __init__(self, only=None, *, int block=BLOCK, int skip=-1):
+        self.deformatter, self.half, self.block = Deformatter(only), -1, block
+        self.aligned, self.skip, self.run = skip >= 0, max(skip, 0), bytearray()
 
     @property
     def first(self):
@@ -299,16 +310,19 @@ cdef class Probe:
         found = []
         for i in range(len(raw)):
             byte = at[i]
-            if self.position % BLOCK < BLOCK - FOOTER:
+            if not self.block or self.position % self.block < <uint64_t>(self.block - FOOTER):
                 self.recent = self.recent << 8 | byte
                 if self.recent == <uint32_t>0xFFFFFF7F:  # a full synchronisation packet, before a frame
                     # Its first half may have been kept as if it were the begin of a frame.
                     if self.filled > 2 or self.filled and self.recent_half() != 0xFFFF:
+                        self.flush(found)
                         found += self.deformatter.lost(self.began)
                     self.aligned, self.filled, self.half = True, 0, -1
-                elif self.aligned:
+                    self.syncs += 1
+                elif self.aligned and self.position >= self.skip:
                     self.take(byte, found)
             self.position += 1
+        self.flush(found)
         return found
 
     def save(self):
@@ -340,6 +354,7 @@ cdef class Probe:
         cdef uint8_t first = <uint8_t>self.half
         self.half = -1
         if first == 0xFF and byte == 0x7F:
+            self.halves += 1
             return
         if not self.filled:
             self.began = self.half_at
@@ -347,5 +362,17 @@ cdef class Probe:
         self.filled += 2
         if self.filled == FRAME:
             self.filled = 0
-            self.deformatter.move(self.began)
-            found += self.deformatter.feed(PyBytes_FromStringAndSize(<char*>self.frame, FRAME))
+            if self.began != self.run_at + <uint64_t>len(self.run):
+                self.flush(found)
+            if not self.run:
+                self.run_at = self.began
+            self.run += PyBytes_FromStringAndSize(<char*>self.frame, FRAME)
+            if self.position + 1 != self.began + FRAME:  # a half one lies within it
+                self.flush(found)
+
+    cdef flush(self, list found):
+        """Take the frames apart that have been gathered."""
+        if self.run:
+            self.deformatter.move(self.run_at)
+            found += self.deformatter.feed(bytes(self.run))
+            self.run = bytearray()

@@ -35,7 +35,13 @@ cdef enum Kind:
     TRANSACTION = 28
     INSTRUMENTATION = 29
     MARKER = 30        # timestamp marker
-    KINDS = 31
+    # of ITM and DWT
+    LOCAL = 31         # local timestamp
+    EXTENSION = 32
+    COUNTERS = 33      # event counters that wrapped
+    SAMPLE = 34        # periodic PC sample
+    HARDWARE = 35      # a hardware source packet of no known kind
+    KINDS = 36
 
 cdef enum Has:
     COUNT = 1          # an I-sync with a cycle count

@@ -256,7 +256,7 @@ class Stream:
 
     def gap_state(self, why: int, start: int, end: int) -> str:
         """Return the name of the state of a gap, with its bytes of the buffer, from its bytes of the stream."""
-        first, last = self._reader.places.span(start, end)
+        first, last = self._reader.places.span(start, end) if self.source.buffer.formatted else (start, end)
         return f"{_STATES[why]}[{first}:{last}]"
 
     def timestamps(self) -> Iterator[Timestamp]:
@@ -268,6 +268,11 @@ class Stream:
         """Yield the stream's records (of a selection, its own) one by one. Raises HeadwayError if there is no image."""
         for block in self.chosen_blocks(selection):
             yield from block
+
+    @property
+    def misfits(self) -> tuple[int, int]:
+        """How often the beginning of the stream contradicts the program, and, negative, its instructions then."""
+        return self._trial.contradictions, -self._trial.instructions
 
     def check(self) -> None:
         """Check that the beginning of the stream is a trace of this setting. Raises HeadwayError if it is not."""
@@ -397,6 +402,8 @@ class Capture:
         images = tuple(images)
         self.snapshot = snapshot
         self.streams: dict[int, Stream] = {}
+        self.instrumentation: dict[int, Stream] = {}
+        """The streams of ITMs, in which no instruction is traced."""
         buffers = {source.buffer.name: source.buffer for source in snapshot.sources}
         self.contents = contents = contents or {name: _contents(buffer) for name, buffer in buffers.items()}
         cores: dict[str | None, tuple[TracedImage, InstructionTable]] = {}
@@ -426,9 +433,9 @@ class Capture:
                         absent = snapshot.absent(source.core)
                         notes += [f"the memory dump {_shown(name)} (it is not there)" for name in absent]
                 stream = Stream(source, *cores[source.core], assumes=assumes)
-                self.streams[stream.id] = stream
+                (self.instrumentation if source.protocol == "ITM" else self.streams)[stream.id] = stream
         problems = [content.problem for content in contents.values() if content.problem]
-        if not self.streams:
+        if not self.streams and not self.instrumentation:
             why = "; ".join(notes[:_NAMED]) or (
                 f"nothing is in the buffer of {', '.join(silent[:_NAMED])}" if silent else "it has no trace source"
             )
@@ -460,13 +467,16 @@ class Capture:
         return image
 
     def chosen(self, ids: Iterable[int]) -> list[Stream]:
-        """Return the streams with these IDs, or all if there are none. Raises SelectionError for an unknown ID."""
+        """Return the streams of instructions with these IDs, or all if there are none.
+
+        Raises SelectionError for an unknown ID.
+        """
         ids = list(ids)
         for number in ids:
             if number in self.others:
                 raise SelectionError(f"not decoded: {self.others[number]}")
-            if number not in self.streams:
-                have = ", ".join(f"{known:#x}" for known in self.streams)
+            if number not in self.streams and number not in self.instrumentation:
+                have = ", ".join(f"{known:#x}" for known in sorted({*self.streams, *self.instrumentation}))
                 raise SelectionError(f"there is no stream {number:#x} in {str(self.snapshot.path)!a}: there are {have}")
         return [stream for number, stream in sorted(self.streams.items()) if not ids or number in ids]
 
@@ -530,6 +540,8 @@ def _contents(buffer: CapturedBuffer) -> Contents:
 
 
 def _deformatter(buffer: CapturedBuffer, stream: int | None) -> Deformatter | Probe:
+    if buffer.style is Style.PORT:
+        return Probe(stream, block=0, skip=buffer.skip)
     return Probe(stream) if buffer.style is Style.PROBE else Deformatter(stream)
 
 

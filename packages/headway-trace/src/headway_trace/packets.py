@@ -42,6 +42,11 @@ class PacketKind(IntEnum):
     TRANSACTION = 28
     INSTRUMENTATION = 29
     MARKER = 30
+    LOCAL = 31
+    EXTENSION = 32
+    COUNTERS = 33
+    SAMPLE = 34
+    HARDWARE = 35
 
     @property
     def title(self) -> str:
@@ -81,6 +86,11 @@ _TITLES = {
     PacketKind.TRANSACTION: "transaction",
     PacketKind.INSTRUMENTATION: "instrumentation",
     PacketKind.MARKER: "timestamp marker",
+    PacketKind.LOCAL: "local timestamp",
+    PacketKind.EXTENSION: "extension",
+    PacketKind.COUNTERS: "event counter",
+    PacketKind.SAMPLE: "PC sample",
+    PacketKind.HARDWARE: "reserved hardware source",
 }
 
 

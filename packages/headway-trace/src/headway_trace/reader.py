@@ -54,6 +54,8 @@ class Option(Enum):
     """The time in which nothing was executed, in rows of its own."""
     WINDOWS = "--windows"
     """The windows of a profile that is in the trace."""
+    RAW = "--protocol"
+    """What the user says of raw bytes, and that the bytes do not say."""
     THREAD_STREAMS = "--thread"
     """The choice of threads also where instructions are not looked at: its streams are those of threads."""
 

@@ -27,10 +27,11 @@ from headway.values import shown
 
 from . import etmv3, etmv4, ptm
 from .image import TracedImage
+from .itm import packets as itm
 
 __all__ = ["CapturedBuffer", "Setting", "Source", "Style", "TraceSnapshot"]
 
-Setting = etmv3.Setting | ptm.Setting | etmv4.Setting
+Setting = etmv3.Setting | ptm.Setting | etmv4.Setting | itm.Setting
 """The setting of a trace unit whose protocol is decoded."""
 
 _MAX_INI = 1 << 20
@@ -64,17 +65,20 @@ class Style(Enum):
     """Frames of 16 bytes, which several sources share."""
     PROBE = "dstream_coresight"
     """The same with synchronisation packets in between, in blocks, as a DSTREAM unit stores them."""
+    PORT = "tpiu"
+    """Frames with synchronisation packets in between, or without, from any byte on."""
     RAW = "source_data"
     """The bytes of one source."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedBuffer:
-    """A trace buffer, its files and its form."""
+    """A trace buffer, its files and its form. ``skip``: the bytes before the first frame (`Style.PORT`)."""
 
     name: str
     paths: tuple[Path, ...]
     style: Style
+    skip: int = 0
 
     @property
     def formatted(self) -> bool:
@@ -295,7 +299,7 @@ def _source(name: str, device: _Ini, buffer: CapturedBuffer, core: str | None) -
     if protocol in ("ETMv3", "PTM"):
         registers = [device.number("regs", key) for key in ("ETMCR", "ETMIDR", "ETMCCER")]
         stream = device.number("regs", "ETMTRACEIDR") & 0x7F
-        setting: type[Setting] = etmv3.Setting if protocol == "ETMv3" else ptm.Setting
+        setting: type[etmv3.Setting | ptm.Setting] = etmv3.Setting if protocol == "ETMv3" else ptm.Setting
         return Source(name, protocol, stream, buffer, core, setting.from_registers(*registers))
     if protocol in ("ETMv4", "ETE"):
         trcconfigr, *identities = (
@@ -309,7 +313,12 @@ def _source(name: str, device: _Ini, buffer: CapturedBuffer, core: str | None) -
             trcconfigr, identities[0], identities[1], identities[2], device.number("regs", "TRCIDR8", 0), architecture
         )
         return Source(name, protocol, stream, buffer, core, found)
-    return Source(name, protocol, _trace_id(device), buffer, core, None)
+    found_id = _trace_id(device)
+    if protocol == "ITM":
+        if found_id is None and buffer.formatted:
+            return Source(name, "ITM without a trace ID", None, buffer, core, None)
+        return Source(name, protocol, found_id or 0, buffer, core, itm.Setting())
+    return Source(name, protocol, found_id, buffer, core, None)
 
 
 def _trace_id(device: _Ini) -> int | None:

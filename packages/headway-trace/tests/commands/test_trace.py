@@ -243,6 +243,20 @@ def test_a_snapshot_with_something_missing_is_refused(tmp_path: Path, changes: d
     assert words in refused("decode", write(tmp_path, None, **changes))
 
 
+def test_a_buffer_without_its_snapshot_has_the_same_instructions(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    images = "--image", f"{folder / 'memory.bin'}@{BASE:#x}", "--format", "csv"
+    done = headway("decode", folder / "trace.bin", "--stream", "0x10", *images)
+    assert done.returncode == 0
+    assert done.stdout == headway("decode", folder, "--stream", "0x10", *images).stdout
+    taken, sure, *more = done.stderr.splitlines()
+    assert "is taken for frames of a trace buffer: ETMv3 with cycle counts (0x10)" in taken
+    assert "100 % of the bytes after its first synchronisation fit" in sure
+    assert all("0x13" in line for line in more)
+    found = rows(headway("stats", folder / "trace.bin", *images).stdout)
+    assert {row["what"]: row["value"] for row in found}["instructions"] == "85"
+
+
 def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     folder = write(tmp_path / "s")
     assert "there are 0x10" in refused("decode", folder, "--stream", "0x42")
@@ -254,8 +268,10 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "is not there" in refused("decode", tmp_path / "nowhere")
     assert "is not there" in refused("at", tmp_path / "nowhere", "--cycle", "5")
     assert "is not there" in refused("decode", tmp_path / "nowhere", "--thread", "5")
-    assert "neither a trace" in refused("decode", folder / "trace.bin")
-    assert "E-Trace" in refused("decode", folder / "trace.bin")
+    assert "neither a trace" in refused("decode", folder / "trace.ini")
+    assert "E-Trace" in refused("decode", folder / "trace.ini")
+    assert "are for files of raw bytes" in refused("stats", folder, "--protocol", "PTM")
+    assert "names no protocol" in refused("stats", folder / "trace.bin", "--protocol", "x")
     assert "it has no snapshot.ini" in refused("decode", tmp_path)
 
 

@@ -99,8 +99,7 @@ def test_a_source_that_no_device_file_describes_is_named(tmp_path: Path) -> None
     ("kind", "registers", "words"),
     [
         ("STM", "STMTCSR=0x00130005", "stream 0x13 of STM (STM is not decoded)"),
-        ("ITM", "ITM_CTRL(0x3A0)=0x00130006", "stream 0x13 of STM (ITM is not decoded)"),
-        ("ITM", "ITM_TER=1", "STM (ITM is not decoded)"),
+        ("ITM", "ITM_TER=1", "STM (ITM without a trace ID is not decoded)"),
         ("Own", "ETMTRACEIDR=0x13", "stream 0x13 of STM (Own is not decoded)"),
     ],
 )

@@ -19,6 +19,7 @@ from headway.cli.say import say
 from headway.errors import HeadwayError
 from headway.views.rows import print_lines, print_rows
 from headway_trace import perf
+from headway_trace.raw.told import PROTOCOLS, Told, told_of
 from headway_trace.reader import Answer, Option, OptionError, ProfileReader, TraceKind, TraceReader
 from headway_trace.readers import kind_of
 from headway_trace.selection import Wanted
@@ -42,6 +43,7 @@ _ONLY = {
     Option.ASSUME: "--assume is for captures of a trace port",
     Option.STALLS: "--stalls is for traces of the machine (.hwt)",
     Option.WINDOWS: "--windows is for traces of the machine's own format (.hwt): E-Trace and others have no profile",
+    Option.RAW: "--protocol and --register are for files of raw bytes: this trace says both itself",
     Option.THREAD_STREAMS: "--thread is for perf.data here: headway trace decode and at take it for every trace",
 }
 """The sentence where an option does not fit the kind of a trace."""
@@ -72,6 +74,38 @@ def _there(context: click.Context, parameter: click.Parameter, path: str) -> str
     return path
 
 
+def _tells(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+    """Keep what the user says of raw bytes until the trace is opened."""
+    context.meta[f"{__name__}.{parameter.name}"] = values
+
+
+def _told() -> Told:
+    meta = click.get_current_context().meta
+    return told_of(meta.get(f"{__name__}.protocols", ()), meta.get(f"{__name__}.registers", ()))
+
+
+_raw = (
+    click.option(
+        "--protocol",
+        "protocols",
+        multiple=True,
+        metavar="[ID=]NAME",
+        expose_value=False,
+        callback=_tells,
+        help=f"Of raw bytes: the protocol of the streams, or of this one ({', '.join(PROTOCOLS)}).  [default: found]",
+    ),
+    click.option(
+        "--register",
+        "registers",
+        multiple=True,
+        metavar="[ID:]NAME=VALUE",
+        expose_value=False,
+        callback=_tells,
+        help="Of raw bytes: a register of the trace unit, as in TRCIDR8=0x10.",
+    ),
+)
+
+
 def _shared(function: Any) -> Any:
     for option in reversed(
         (
@@ -100,6 +134,7 @@ def _shared(function: Any) -> Any:
                 metavar="TID",
                 help="Only this thread, as in the column thread.",
             ),
+            *_raw,
             format_option,
         )
     ):
@@ -117,9 +152,12 @@ _assume = click.option(
 
 def _kind(path: str, *wanted: tuple[object, Option]) -> TraceKind:
     """Return the kind of a trace. Raises UsageError if an option that was given, the first of a pair, is not for it."""
-    kind = kind_of(path)
-    for given, option in wanted:
+    told = _told()
+    kind = kind_of(path, told)
+    for given, option in (*wanted, (told, Option.RAW)):
         if given and option not in kind.takes:
+            if Option.RAW in kind.takes:  # a file that is no trace at all is refused as that
+                kind.open(path, (), assumes=False)
             raise click.UsageError(_ONLY[option])
     return kind
 
@@ -338,6 +376,8 @@ def _without_empty(answer: Answer) -> Answer:
     help="Format.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write to FILE.")
+@_raw[0]
+@_raw[1]
 @_answered
 def _export(
     path: str, images: tuple[str, ...], ids: tuple[int, ...], threads: tuple[int, ...], form: str, output: str

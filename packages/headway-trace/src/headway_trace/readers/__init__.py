@@ -14,6 +14,7 @@ from headway.files import open_file
 
 from .. import containers
 from ..etrace.files import DESCRIPTION
+from ..raw.told import Told
 from ..reader import Option, TraceKind, TraceReader
 from ..threads.container import has_etrace, is_trace
 
@@ -61,20 +62,35 @@ class _Machine:
         if not os.path.isfile(path):
             return False
         with open_file(path, "a trace") as stream:
-            found = stream.read(1 << 16)
-        if is_trace(found):
-            return True
-        kinds = "a trace of the machine (.hwt), perf.data, Intel PT, E-Trace (.toml)"
-        what = f"is neither {kinds} nor a snapshot folder" if found else "is empty"
-        raise HeadwayError(
-            f"{path!a} {what}: give what headway machine run --trace or perf record wrote, a TOML file that describes "
-            "E-Trace, or a folder with a snapshot.ini"
-        )
+            return is_trace(stream.read(1 << 16))
 
     def open(self, path: str, images: Sequence[str], *, assumes: bool) -> TraceReader:
         from .machine import open_trace
 
         return open_trace(path, images)
+
+
+class _Raw:
+    """A file of raw bytes of a trace port or buffer: any other file. Whether it is one is found when it is opened."""
+
+    takes = (Option.ASSUME, Option.RAW)
+
+    def __init__(self, told: Told | None = None) -> None:
+        self._told = told or Told()
+
+    def recognises(self, path: str) -> bool:
+        return os.path.isfile(path) and os.path.basename(path) != "snapshot.ini"
+
+    def told(self, told: Told) -> TraceKind:
+        """Return the kind with what a user says of the bytes."""
+        return _Raw(told)
+
+    def open(self, path: str, images: Sequence[str], *, assumes: bool) -> TraceReader:
+        from ..raw.opening import open_raw
+        from .capture import CaptureReader
+
+        found = open_raw(path, images, self._told)
+        return CaptureReader(path, images, assumes, found.snapshot, found.remarks)
 
 
 class _Capture:
@@ -91,15 +107,19 @@ class _Capture:
         return CaptureReader(path, images, assumes)
 
 
-KINDS: Sequence[TraceKind] = (_Etrace(), _Host(), _Machine(), _Capture())
+KINDS: Sequence[TraceKind] = (_Etrace(), _Host(), _Machine(), _Raw(), _Capture())
 """The kinds, in the order in which they are asked."""
 
 
-def kind_of(path: str) -> TraceKind:
-    """Return the kind of the trace at a path. Raises HeadwayError if there is nothing, or it cannot be read."""
+def kind_of(path: str, told: Told | None = None) -> TraceKind:
+    """Return the kind of the trace at a path. ``told``: what the user says of raw bytes.
+
+    Raises HeadwayError if there is nothing, or it cannot be read.
+    """
     if path and not os.path.lexists(path):
         raise HeadwayError(f"{path!a} is not there: give a trace file, or a folder with a snapshot.ini")
-    return next(kind for kind in KINDS if kind.recognises(path))
+    found = next(kind for kind in KINDS if kind.recognises(path))
+    return found.told(told) if told and isinstance(found, _Raw) else found
 
 
 def open_beside(run: RecordedRun, path: str, images: Sequence[str]) -> ExecutedBeside:

@@ -20,6 +20,7 @@ from ..reader import Answer, Export, Indexing, OptionError, There
 from ..records import Gap, Instruction
 from ..selection import stretches_of
 from ..slices import plan, write
+from ..snapshot import TraceSnapshot
 from ..walk import CodeOf, Walk, steps_of
 
 if TYPE_CHECKING:
@@ -34,14 +35,25 @@ __all__ = ["CaptureReader"]
 class CaptureReader:
     """A capture of a trace port. It is opened for each answer: a moment needs only the index of an earlier run."""
 
-    remarks = ()
-
-    def __init__(self, path: str, images: Sequence[str], assumes: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        images: Sequence[str],
+        assumes: bool,
+        snapshot: TraceSnapshot | None = None,
+        remarks: Sequence[str] = (),
+    ) -> None:
+        """Open a folder, or, with ``snapshot``, a file of raw bytes that was taken for this."""
         self._path, self._images, self._assumes = path, images, assumes
+        self._known, self.remarks = snapshot, remarks
+
+    @property
+    def _snapshot(self) -> TraceSnapshot:
+        return self._known or snapshot_at(self._path)
 
     def _open(self, ids: Sequence[int], *, follow: bool = True) -> tuple[Capture, list[Stream]]:
         """Open the capture. Return it and its chosen streams, with programs that fit them."""
-        capture = Capture.open(self._path, self._images, assumes=self._assumes)
+        capture = Capture(self._snapshot, self._images, assumes=self._assumes)
         streams = capture.chosen(ids)
         for stream in streams:
             if self._assumes and stream.setting.protocol == "ETMv3":
@@ -103,7 +115,7 @@ class CaptureReader:
             raise OptionError("give either --cycle (with --stream) or --time")
         if cycle is not None and len(ids) > 1:
             raise OptionError("--cycle is of one stream: name only one with --stream")
-        snapshot = snapshot_at(self._path)
+        snapshot = self._snapshot
         folder = IndexFolder.of(snapshot, self._images)
         known = contents_in(folder)
         capture = Capture(snapshot, self._images, known)
@@ -151,7 +163,7 @@ class CaptureReader:
 
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return what the threads of a recording of the same run executed."""
-        return ExecutedInCapture(run, self._path, Capture.open(self._path, self._images))
+        return ExecutedInCapture(run, self._path, Capture(self._snapshot, self._images))
 
 
 def _notes_of(capture: Capture, left_out: str = "") -> Callable[[], Sequence[str]]:

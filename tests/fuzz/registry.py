@@ -15,6 +15,8 @@ NAMES: tuple[str, ...] = (
     "etmv3",
     "ptm",
     "etmv4",
+    "itm",
+    "raw",
     "perfdata",
     "ete",
     "snapshot",

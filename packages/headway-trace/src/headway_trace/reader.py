@@ -28,6 +28,7 @@ __all__ = [
     "Option",
     "OptionError",
     "ProfileReader",
+    "TextReader",
     "There",
     "TraceKind",
     "TraceReader",
@@ -56,6 +57,8 @@ class Option(Enum):
     """The windows of a profile that is in the trace."""
     RAW = "--protocol"
     """What the user says of raw bytes, and that the bytes do not say."""
+    TEXT = "text"
+    """The text that programs write to stimulus ports."""
     THREAD_STREAMS = "--thread"
     """The choice of threads also where instructions are not looked at: its streams are those of threads."""
 
@@ -133,6 +136,13 @@ class ProfileReader(TraceReader, Protocol):
 
     def windows(self, streams: Sequence[int]) -> Answer:
         """Return a row for each window of the profile."""
+
+
+class TextReader(TraceReader, Protocol):
+    """A trace with text that programs wrote into it (`Option.TEXT`)."""
+
+    def text(self, streams: Sequence[int], ports: Sequence[int]) -> Answer:
+        """Return a row for each line. ``ports``: the stimulus ports; none: all."""
 
 
 class TraceKind(Protocol):

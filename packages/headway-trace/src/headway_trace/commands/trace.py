@@ -20,7 +20,7 @@ from headway.errors import HeadwayError
 from headway.views.rows import print_lines, print_rows
 from headway_trace import perf
 from headway_trace.raw.told import PROTOCOLS, Told, told_of
-from headway_trace.reader import Answer, Option, OptionError, ProfileReader, TraceKind, TraceReader
+from headway_trace.reader import Answer, Option, OptionError, ProfileReader, TextReader, TraceKind, TraceReader
 from headway_trace.readers import kind_of
 from headway_trace.selection import Wanted
 from headway_trace.selection_note import lines_or_note, rows_or_note
@@ -44,6 +44,7 @@ _ONLY = {
     Option.STALLS: "--stalls is for traces of the machine (.hwt)",
     Option.WINDOWS: "--windows is for traces of the machine's own format (.hwt): E-Trace and others have no profile",
     Option.RAW: "--protocol and --register are for files of raw bytes: this trace says both itself",
+    Option.TEXT: "text is of captures with an ITM: this trace has none",
     Option.THREAD_STREAMS: "--thread is for perf.data here: headway trace decode and at take it for every trace",
 }
 """The sentence where an option does not fit the kind of a trace."""
@@ -356,6 +357,30 @@ def _without_empty(answer: Answer) -> Answer:
     kept = [at for at in range(len(answer.columns)) if any(row[at] not in (None, "") for row in rows)]
     titles = [{"uncertainty": "±"}.get(answer.columns[at], answer.columns[at]) for at in kept]
     return replace(answer, columns=titles, rows=[[row[at] for at in kept] for row in rows])
+
+
+@command.command("text", short_help="what programs wrote to stimulus ports")
+@click.argument("path", metavar="PATH", callback=_there)
+@click.option(
+    "--stream", "ids", multiple=True, type=WholeNumber(), metavar="ID", help="Read only the stream with this trace ID."
+)
+@click.option("--port", "ports", multiple=True, type=WholeNumber(), metavar="N", help="Only this stimulus port.")
+@_raw[0]
+@_raw[1]
+@format_option
+@_answered
+def _text(path: str, ids: tuple[int, ...], ports: tuple[int, ...], style: str) -> None:
+    """\b
+    headway trace text swo.bin             each line with its time
+    headway trace text swo.bin --port 0    of this stimulus port
+
+    Print the text that programs wrote to the stimulus ports of an ITM, a line at a time.
+
+    `cycle` is the tick of the local timestamps when the line began, at most `uncertainty` ticks too late; after a loss,
+    whose reason is a line of its own, it is the least that it may be, and `uncertainty` is empty.
+    """
+    reader = _opened(_kind(path, (True, Option.TEXT)), path, ())
+    _print(cast(TextReader, reader).text(ids, ports), style)
 
 
 @command.command("export", short_help="for ui.perfetto.dev: functions, stalls, gaps")

@@ -17,7 +17,7 @@ synchronisation packet is noise too, since no true payload does: bytes before it
 Source: ARM DDI 0403E.e, appendix D4; ARM DDI 0553B, F1.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from headway_trace._packets cimport (
     COUNTERS, DATA, EXTENSION, HARDWARE, INSTRUMENTATION, LOCAL, LOST, RAISED, SAMPLE, TIMESTAMP, Packet, StreamParser,
@@ -56,14 +56,12 @@ cdef bint reaches_into_sync(const uint8_t* data, size_t size, int used) noexcept
 cdef class Parser(StreamParser):
     """A parser of one stream's bytes.
 
-    A packet's ``value`` is its payload, or the time of a timestamp. Its ``context`` is the stimulus port, the number of
-    an exception, the discriminator of another hardware source, or the format of a global timestamp. Its ``reason`` is
+    A packet's ``value`` is its payload, or the time of a timestamp. Its ``context`` is the low 5 bits of the stimulus port, the
+    number of an exception, the discriminator of another hardware source, or the format of a global timestamp. Its ``reason`` is
     TC of a local timestamp (0: exact, 1: the timestamp is late, 2: the packet is, 3: both), the function of an
     exception (1: entered, 2: exited, 3: returned to), or of a global timestamp 1 (wrap) and 2 (the clock changed).
     ``bits``: of the payload, or of the time.
     """
-
-    cdef uint32_t page       # bits 7:5 of the numbers of stimulus ports
 
     def __init__(self):
         self.longest = LONGEST
@@ -75,15 +73,6 @@ cdef class Parser(StreamParser):
         used = self.source(data, size, p) if data[0] & 3 else self.protocol(data, size, p)
         return 0 if used > 1 and reaches_into_sync(data, size, used) else used
 
-    cdef list own(self):
-        return [self.page]
-
-    cdef int load_own(self, list state) except -1:
-        (self.page,) = state
-        if self.page > 7:
-            raise ValueError("page")
-        return 0
-
     cdef int source(self, const uint8_t* data, size_t size, Packet* p) noexcept nogil:
         """Read a packet of a stimulus port, or of a hardware source."""
         cdef int width = 4 if data[0] & 3 == 3 else data[0] & 3
@@ -92,7 +81,7 @@ cdef class Parser(StreamParser):
             return -1
         p.value, p.bits, p.context = little(data + 1, width), <uint8_t>(8 * width), which
         if not data[0] & 4:
-            p.kind, p.context = INSTRUMENTATION, self.page << 5 | which
+            p.kind = INSTRUMENTATION
         elif which == 0 and width == 1:
             p.kind = COUNTERS
         elif which == 1 and width == 2 and p.value & 0x3000:
@@ -123,8 +112,6 @@ cdef class Parser(StreamParser):
                     p.value |= number7(data + 1, k) << 3
                     p.bits = <uint8_t>(3 + 7 * k)
                 return 1 + k if k > 0 else k
-            if not h & 4:
-                self.page = <uint32_t>p.value
             return 1
         if h & 0xCF == 0xC0:
             p.kind, p.reason = LOCAL, h >> 4 & 3

@@ -73,7 +73,7 @@ class _Machine:
 class _Raw:
     """A file of raw bytes of a trace port or buffer: any other file. Whether it is one is found when it is opened."""
 
-    takes = (Option.ASSUME, Option.RAW)
+    takes = (Option.ASSUME, Option.RAW, Option.TEXT)
 
     def __init__(self, told: Told | None = None) -> None:
         self._told = told or Told()
@@ -96,7 +96,7 @@ class _Raw:
 class _Capture:
     """A trace port: what no other kind recognised. What is wrong with a folder is found when it is opened."""
 
-    takes = (Option.ASSUME,)
+    takes = (Option.ASSUME, Option.TEXT)
 
     def recognises(self, path: str) -> bool:
         return True

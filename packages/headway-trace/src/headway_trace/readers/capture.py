@@ -1,4 +1,4 @@
-"""Captures of a trace port: CoreSight snapshot folders, with streams of ETMv3, PTM, ETMv4 or ETE."""
+"""Captures of a trace port: CoreSight snapshot folders and raw bytes, with streams of ETMv3, PTM, ETMv4, ETE or ITM."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from ..beside import ExecutedInCapture
 from ..decode import CSV_COLUMNS, Capture, Stream, snapshot_at
 from ..disassembly import ARM, Disassembler
 from ..index_files import IndexFolder
+from ..itm import answers
+from ..itm.moment import moment_row
+from ..itm.slices import write as events_as_slices
+from ..itm.statistics import statistics_rows
+from ..itm.stream import ItmStream
 from ..moments import Index, StreamMoment, contents_in, keep_contents
 from ..reader import Answer, Export, Indexing, OptionError, There
 from ..records import Gap, Instruction
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from headway.model.executed import ExecutedBeside
     from headway.recording.queries.catalogue import RecordedRun
 
+    from ..edges import Tracks
     from ..selection import Wanted
 
 __all__ = ["CaptureReader"]
@@ -71,6 +77,9 @@ class CaptureReader:
         capture, streams = self._open(wanted.streams)
         chosen, left_out = _selected(self._path, streams, wanted)
         texts = _texts(streams, wanted)
+        instrumented = _instrumented(capture, wanted.streams)
+        if instrumented:
+            return Answer(*_mixed(chosen, instrumented, texts, wanted), left_out=_notes_of(capture, left_out))
         rows = (
             (*_row(stream, record), *_text(texts, stream, record))
             for stream, selection in chosen
@@ -85,18 +94,15 @@ class CaptureReader:
         """Return packets by kind, and with a program instructions, bits for each, and gaps by reason."""
         capture, chosen = self._open(streams, follow=False)
         rows = [row for stream in chosen for row in _statistics(stream, assumes=self._assumes)]
+        rows += [row for one in _instrumented(capture, streams) for row in statistics_rows(one)]
         return Answer(("stream", "what", "unit", "value"), rows, left_out=_notes_of(capture))
 
     def alignment(self, streams: Sequence[int]) -> Answer:
         """Return how each stream's cycles lie in the ticks of the common clock."""
         capture, chosen = self._open(streams)
-        rows: list[Sequence[Any]] = []
-        for stream, found in _fits(chosen):
-            rms = (sum(r * r for r in found.residuals) / len(found.residuals)) ** 0.5 if found.residuals else None
-            figures = found.rate, found.worst, rms
-            lines = sum(map(len, found.lines.values()))
-            span = found.span or (None, None)
-            rows.append((f"{stream.id:#x}", len(found.residuals), found.outliers, lines, *figures, *span))
+        fits = [(stream.id, found) for stream, found in _fits(chosen)]
+        fits += [(one.id, one.fit) for one in _instrumented(capture, streams)]
+        rows = [_fit_row(number, found) for number, found in fits]
         figures_of = ("cycles_per_tick", "residual_max", "residual_rms")
         columns = ("stream", "timestamps", "outliers", "lines", *figures_of, "start", "end")
         return Answer(columns, rows, left_out=_notes_of(capture))
@@ -106,6 +112,7 @@ class CaptureReader:
         capture, chosen = self._open(streams)
         columns = ("stream", "thread", "time", "uncertainty", "cycles", "address", "size", "state", "symbol")
         rows = chain.from_iterable(_placed(stream, found) for stream, found in _fits(chosen))
+        rows = chain(rows, chain.from_iterable(map(answers.placed_rows, _instrumented(capture, streams))))
         return Answer(columns, rows, left_out=_notes_of(capture))
 
     def at(self, wanted: Wanted, cycle: int | None, time: int | None, indexing: Indexing | None) -> Answer:
@@ -124,36 +131,77 @@ class CaptureReader:
                 stream.check()
             keep_contents(folder, capture)
         if cycle is not None and not ids:
-            ids = tuple(stream.id for stream in capture.streams.values())
+            ids = (*capture.streams, *capture.instrumentation)
             if len(ids) != 1:
                 have = ", ".join(f"{number:#x}" for number in ids)
                 raise OptionError(f"--cycle is of one stream: name it with --stream; there are {have}")
         streams = capture.chosen(() if time is None else ids)
         if wanted.threads:
             _check_threads(self._path, streams)
+        instrumented = _instrumented(capture, () if time is None else ids)
         texts = _texts(streams, wanted)
-        index = Index(streams, folder, partial(_tell, indexing))
-        if cycle is not None:
-            moments = index.at_cycle(ids[0], cycle)
-        else:
-            assert time is not None
-            moments = index.at_time(time)
-        columns = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
+        named = next((one for one in instrumented if cycle is not None and one.id in ids), None)
+        when = named.time_of(cycle) if named is not None and cycle is not None else time
+        moments = self._moments(streams, folder, indexing, ids, None if named is not None else cycle, when)
+        if when is None and moments:
+            when = next((moment.time for moment in moments if moment.time is not None), None)
         rows = [(*_moment_row(moment), *_text(texts, moment.stream, moment.record)) for moment in moments]
         shown = [row for row in rows if wanted.holds(row[1])]
-        return Answer((*columns, "instruction") if wanted.disassemble else columns, shown, left_out=_notes_of(capture))
+        columns = (*_MOMENT, "instruction") if wanted.disassemble else _MOMENT
+        for one in instrumented:
+            found = moment_row(one, cycle if one is named else None, None if one is named else when)
+            shown.append(tuple(found.get(name) for name in columns))
+        return Answer(columns, shown, left_out=_notes_of(capture))
+
+    def _moments(
+        self,
+        streams: Sequence[Stream],
+        folder: IndexFolder,
+        indexing: Indexing | None,
+        ids: Sequence[int],
+        cycle: int | None,
+        time: float | None,
+    ) -> list[StreamMoment]:
+        """Return what streams of instructions were doing at a cycle of one, or at a common time, if that is known."""
+        if not streams or (cycle is None and time is None):
+            return []
+        index = Index(streams, folder, partial(_tell, indexing))
+        if cycle is not None:
+            return index.at_cycle(ids[0], cycle)
+        assert time is not None
+        return index.at_time(time)
 
     def export(self, streams: Sequence[int]) -> Export:
         """Return the capture as slices. The streams and their programs have been checked when this returns."""
         capture, chosen = self._open(streams)
-        placed, notes = plan(_fits(chosen))
-        return Export(lambda file: notes + write(placed, file), capture.left_out)
+        instrumented, notes = _instrumented(capture, streams), list[str]()
+        placed: list[tuple[Stream, Fit | None]] = []
+        try:
+            placed, notes = plan(_fits(chosen)) if chosen else (placed, notes)
+        except HeadwayError as error:
+            if not instrumented:
+                raise
+            notes = [f"left out: {error}"]
+        common = any(found is not None for _, found in placed) or any(one.fit.rate is not None for one in instrumented)
+        untimed = [one for one in instrumented if common and one.fit.rate is None]
+        if untimed:
+            names = ", ".join(one.name for one in untimed)
+            notes = [*notes, f"left out, as too few timestamps relate it to the others: stream {names}; name it alone"]
+        shown = [one for one in instrumented if one not in untimed]
+
+        def fill(file: Tracks) -> list[str]:
+            return [*notes, *write(placed, file), *events_as_slices(shown, file, common=common)]
+
+        return Export(fill, capture.left_out)
 
     def walk(self, streams: Sequence[int]) -> Walk:
         """Return what every thread executed; of a stream without context IDs, the stream."""
         capture, chosen = self._open(streams)
-        for stream in chosen:
-            stream.check_image()
+        if not chosen:
+            raise HeadwayError(
+                f"no instructions are traced in {self._path!a}, only what an ITM tells: headway trace stats counts its "
+                "samples by function"
+            )
         engine = Disassembler(ARM)
         codes = [CodeOf(stream.image, engine.of(stream.image)) for stream in chosen]
         steps = chain.from_iterable(
@@ -161,9 +209,57 @@ class CaptureReader:
         )
         return Walk(steps, capture.left_out)
 
+    def text(self, streams: Sequence[int], ports: Sequence[int]) -> Answer:
+        """Return the lines of text that were written to stimulus ports (none: to all), with their times."""
+        capture = Capture(self._snapshot, self._images)
+        capture.chosen(streams)  # each must be there
+        instrumented = _instrumented(capture, streams)
+        if not instrumented:
+            raise HeadwayError(f"no stream of an ITM is in {self._path!a}: programs write text to its stimulus ports")
+        return Answer(answers.TEXT_COLUMNS, answers.text_rows(instrumented, ports), left_out=_notes_of(capture))
+
     def beside(self, run: RecordedRun) -> ExecutedBeside:
         """Return what the threads of a recording of the same run executed."""
         return ExecutedInCapture(run, self._path, Capture(self._snapshot, self._images))
+
+
+_MOMENT = ("stream", "thread", "time", "uncertainty", "cycle", "address", "size", "state", "symbol", "line")
+
+
+def _instrumented(capture: Capture, ids: Sequence[int]) -> list[ItmStream]:
+    """Return the streams of ITMs with these IDs; of none, all."""
+    return [ItmStream(one) for number, one in sorted(capture.instrumentation.items()) if not ids or number in ids]
+
+
+def _mixed(
+    chosen: Sequence[tuple[Stream, Selection | None]],
+    instrumented: Sequence[ItmStream],
+    texts: Mapping[int, Callable[[int], str]],
+    wanted: Wanted,
+) -> tuple[Sequence[str], Iterator[tuple[Any, ...]]]:
+    """Return columns and rows of instructions and of events of ITMs."""
+    blank = (None,) * (len(answers.COLUMNS) - len(CSV_COLUMNS))
+    instructions = (
+        (*_row(stream, record), *blank, *_text(texts, stream, record))
+        for stream, selection in chosen
+        for record in stream.records(selection)
+        if isinstance(record, Instruction | Gap)
+    )
+    events = (
+        (*row, *(("",) if wanted.disassemble else ()))
+        for one in instrumented
+        for row in answers.event_rows(one, wanted)
+    )
+    columns = (*answers.COLUMNS, "instruction") if wanted.disassemble else answers.COLUMNS
+    return columns, chain(instructions, events)
+
+
+def _fit_row(number: int, found: Fit) -> Sequence[Any]:
+    """Return how the cycles of a stream lie in the ticks of the common clock, as a row."""
+    rms = (sum(r * r for r in found.residuals) / len(found.residuals)) ** 0.5 if found.residuals else None
+    figures = found.rate, found.worst, rms
+    lines = sum(map(len, found.lines.values()))
+    return (f"{number:#x}", len(found.residuals), found.outliers, lines, *figures, *(found.span or (None, None)))
 
 
 def _notes_of(capture: Capture, left_out: str = "") -> Callable[[], Sequence[str]]:
@@ -236,6 +332,8 @@ def _selected(
     path: str, streams: Sequence[Stream], wanted: Wanted
 ) -> tuple[list[tuple[Stream, Selection | None]], str]:
     """Return the streams in which something is wanted, each with what that is, and what was left out of the others."""
+    if not streams:
+        return [], ""
     if wanted.threads:
         _check_threads(path, streams)
     if not wanted.timed:

@@ -28,6 +28,8 @@ _AT_ONCE = 1 << 15
 _INSTANTS = 5
 """The number of instants of a name whose times are said."""
 _EXECUTES, _TRAP = "function", "trap"
+_NAMED = 8
+"""The most names of instants that are told."""
 _PRECISION = Precision(
     effective=Quality.BOUND, memory=Quality.UNAVAILABLE, kernel=Quality.UNAVAILABLE, poll=Quality.UNAVAILABLE
 )
@@ -81,10 +83,13 @@ class Stretches:
     def remarks(self) -> list[str]:
         """Return what the page says of instants, and of counters."""
         found = []
-        for name, places in sorted(self._instants.items()):
+        named = sorted(self._instants.items())
+        for name, places in named[:_NAMED]:
             times = [f"{time:,} ({self._names.get(track, (str(track), 0))[0]})" for time, track in places[:_INSTANTS]]
             rest = f" and {len(places) - _INSTANTS:,} more" if len(places) > _INSTANTS else ""
             found.append(f"{name} at {', '.join(times)}{rest}")
+        if more := sum(len(places) for _, places in named[_NAMED:]):
+            found.append(f"{more:,} more instants are not on this page: --to perfetto has them")
         if self._counters:
             found.append("the windows of the profile are not on this page: --to perfetto has them")
         return found

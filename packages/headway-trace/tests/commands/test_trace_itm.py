@@ -74,6 +74,19 @@ def test_what_it_told_is_counted_by_port_exception_and_function(swo: Path) -> No
     assert found["data.1.write", "accesses"] == "10"
 
 
+def test_times_of_handlers_are_bounds_or_unknown_where_time_was_lost(tmp_path: Path) -> None:
+    entered, left = itm.exception(15, 1), itm.exception(15, 2) + itm.exception(0, 3)
+    timed = entered + itm.local(5) + left + itm.local(7)
+    for data, unit, value in (
+        (timed, "ticks", "7"),
+        (timed + entered + itm.OVERFLOW + itm.local(5), "ticks, at least", "7"),
+        ((entered + left) * 20, "ticks", ""),
+    ):
+        (tmp_path / "swo.bin").write_bytes(itm.SYNC + data + itm.sample(BASE) * 8)
+        found = {(row["what"], row["unit"]): row["value"] for row in rows("stats", tmp_path / "swo.bin")}
+        assert found["exception.SysTick", unit] == value
+
+
 def test_every_event_is_a_row_with_the_bounds_of_its_time(swo: Path) -> None:
     found = [row for row in rows("decode", swo) if row["state"] != "stimulus"]
     assert [(row["state"], row["symbol"], row["cycle"], row["uncertainty"]) for row in found[:8]] == [

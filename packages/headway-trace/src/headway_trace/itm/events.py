@@ -19,8 +19,8 @@ Source: ARM DDI 0403E.e, C1.7, C1.8 and appendix D4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from .._packets import Packets
 from ..packets import Packet, PacketKind
@@ -65,8 +65,7 @@ _COUNTERS = ("CPI", "exception", "sleep", "LSU", "fold", "POSTCNT")
 """The counters by their bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something that a program or its processor told.
 
     ``start`` and ``end`` are its bytes of the stream. ``tick`` is when it happened, None if that is not known;
@@ -115,8 +114,7 @@ def events_of(blocks: Iterable[Packets | int], *, synchronises: bool) -> Iterato
     yield from clock.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class _Loss:
+class _Loss(NamedTuple):
     """Bytes of the stream that are not known, and why."""
 
     why: Why
@@ -184,7 +182,7 @@ class _Clock:
 
     def __init__(self) -> None:
         self._now = self._epoch = 0
-        self._held: list[Event] = []
+        self._held: list[_Held] = []
         self._lost = False  # since the last local timestamp
         self._fresh = False  # nothing came since it
         self._low: int | None = None
@@ -203,25 +201,24 @@ class _Clock:
         elif packet.kind == PacketKind.EXTENSION:
             if not packet.header & _PAGELESS:
                 self._page = packet.value
-        elif (event := _event_of(packet, self._page)) is not None:
+        elif (told := _told_by(packet, self._page)) is not None:
             self._fresh = False
-            self._held.append(event)
+            self._held.append((packet.offset, packet.offset + packet.size, *told))
             if len(self._held) > _HELD:
                 yield from self.flush()
 
     def flush(self) -> Iterator[Event]:
         """Yield what waits, without a time."""
-        for event in self._held:
-            yield replace(event, epoch=self._epoch)
+        for start, end, what, more in self._held:
+            yield Event(what, start, end, None, None, self._epoch, *more)
         self._held.clear()
 
     def _lose(self, why: Why, start: int, end: int) -> Iterator[Event]:
-        loss = Event(Happening.LOSS, start, end, why=why)
         self._fresh, self._lost = False, True
         if why is not Why.OVERFLOW:  # timestamps may be among what was lost; an overflow takes packets of sources only
             self._low = self._high = None
             yield from self.flush()
-        self._held.append(loss)
+        self._held.append((start, end, Happening.LOSS, (None, None, None, 0, why)))
 
     def _pass(self, packet: Packet) -> Iterator[Event]:
         self._now += packet.value
@@ -229,8 +226,8 @@ class _Clock:
         if self._lost:
             self._epoch += 1
             earlier = None
-        for event in self._held:
-            yield replace(event, tick=self._now, earlier=earlier, epoch=self._epoch)
+        for start, end, what, more in self._held:
+            yield Event(what, start, end, self._now, earlier, self._epoch, *more)
         self._held.clear()
         self._lost, self._fresh = False, True
 
@@ -250,31 +247,34 @@ class _Clock:
             yield Timestamp(self._high << _LOW | self._low, cycle, self._epoch, packet.offset)
 
 
-def _event_of(packet: Packet, page: int) -> Event | None:
+_Details = tuple[int | None, int | None, int | None, int, Why | None]
+"""Source, address, value, width and why of an event."""
+_Held = tuple[int, int, Happening, _Details]
+"""What an event is before its time is known: its first byte, the byte after it, what it is, and details."""
+
+
+def _told_by(packet: Packet, page: int) -> tuple[Happening, _Details] | None:
     """Return what a packet of a source says; None: it is of no source. ``page``: bits 7:5 of stimulus ports."""
-    start, end, value, width = packet.offset, packet.offset + packet.size, packet.value, packet.bits // 8
-    which = packet.context
-    if packet.kind == PacketKind.INSTRUMENTATION:
-        return Event(Happening.WRITE, start, end, source=page << 5 | which, value=value, width=width)
-    if packet.kind == PacketKind.RAISED:
-        return Event(_FUNCTIONS[packet.reason], start, end, source=which)
-    if packet.kind == PacketKind.SAMPLE:
+    kind, value, width, which = packet.kind, packet.value, packet.bits // 8, packet.context
+    if kind == PacketKind.INSTRUMENTATION:
+        return Happening.WRITE, (page << 5 | which, None, value, width, None)
+    if kind == PacketKind.RAISED:
+        return _FUNCTIONS[packet.reason], (which, None, None, 0, None)
+    if kind == PacketKind.SAMPLE:
         if width == 1:
-            what = Happening.PROHIBITED if value == _PROHIBITED else Happening.ASLEEP
-            return Event(what, start, end)
-        return Event(Happening.SAMPLE, start, end, address=value)
-    if packet.kind == PacketKind.COUNTERS:
-        return Event(Happening.COUNTERS, start, end, value=value, width=width)
-    if packet.kind == PacketKind.HARDWARE:
-        return Event(Happening.RESERVED, start, end, source=which, value=value, width=width)
-    if packet.kind != PacketKind.DATA:
+            return Happening.PROHIBITED if value == _PROHIBITED else Happening.ASLEEP, (None, None, None, 0, None)
+        return Happening.SAMPLE, (None, value, None, 0, None)
+    if kind == PacketKind.COUNTERS:
+        return Happening.COUNTERS, (None, None, value, width, None)
+    if kind == PacketKind.HARDWARE:
+        return Happening.RESERVED, (which, None, value, width, None)
+    if kind != PacketKind.DATA:
         return None
     comparator = which >> 1 & 3
     if which >= 16:
-        what = Happening.WRITTEN if which & 1 else Happening.READ
-        return Event(what, start, end, source=comparator, value=value, width=width)
+        return Happening.WRITTEN if which & 1 else Happening.READ, (comparator, None, value, width, None)
     if width == 1:
-        return Event(Happening.MATCH, start, end, source=comparator)
+        return Happening.MATCH, (comparator, None, None, 0, None)
     if which & 1:
-        return Event(Happening.OFFSET, start, end, source=comparator, value=value, width=width)
-    return Event(Happening.PLACE, start, end, source=comparator, address=value)
+        return Happening.OFFSET, (comparator, None, value, width, None)
+    return Happening.PLACE, (comparator, value, None, 0, None)

@@ -132,7 +132,8 @@ class _Writer:
             else:
                 name = "" if event.what is Happening.LOSS else f"~{event.what.value.rpartition('.')[2]}"
             if name == running:
-                self._last[track] = max(time, self._last[track])
+                if running:
+                    self._last[track] = max(time, self._last[track])
                 continue
             if running:
                 self._put(track, time, None)

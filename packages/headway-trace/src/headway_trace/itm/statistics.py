@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from .answers import place_of_event
@@ -38,9 +39,10 @@ def statistics_rows(stream: ItmStream) -> Iterator[tuple[Any, ...]]:
             watched[f"{event.source}.{event.what.value.rpartition('.')[2]}"] += 1
     for port, count in sorted(written.items()):
         yield stream.name, f"stimulus.{int(port)}", "bytes", count
-    for number, (entries, ticks) in sorted(handlers.found.items()):
-        yield stream.name, f"exception.{exception_name(number)}", "entries", entries
-        yield stream.name, f"exception.{exception_name(number)}", "ticks", ticks
+    for number, handler in sorted(handlers.found.items()):
+        yield stream.name, f"exception.{exception_name(number)}", "entries", handler.entries
+        unit = "ticks, at least" if handler.timed and handler.untimed else "ticks"
+        yield stream.name, f"exception.{exception_name(number)}", unit, handler.ticks if handler.timed else None
     for name, count in samples.most_common():
         yield stream.name, f"sample.{name}", "samples", count
     for prefix, unit, counts in (
@@ -52,26 +54,45 @@ def statistics_rows(stream: ItmStream) -> Iterator[tuple[Any, ...]]:
             yield stream.name, f"{prefix}.{name}", unit, count
 
 
+@dataclass(slots=True)
+class _Handler:
+    """How often an exception was entered, and the ticks that its handler had, without those of others.
+
+    They are of ``timed`` stretches; of ``untimed`` ones it is not known how long they were.
+    """
+
+    entries: int = 0
+    ticks: int = 0
+    timed: int = 0
+    untimed: int = 0
+
+
 class _Handlers:
-    """How often each exception was entered, and the ticks that its handler then had, without those of others."""
+    """The handlers by the numbers of their exceptions."""
 
     def __init__(self) -> None:
-        self.found: dict[int, list[int]] = {}
+        self.found: defaultdict[int, _Handler] = defaultdict(_Handler)
         self._running: int | None = None
         self._since: tuple[int, int] | None = None
         """Epoch and tick at which that has begun."""
 
     def take(self, event: Event) -> None:
+        """Go on to the next event."""
+        if event.what is not Happening.LOSS and event.what not in EXCEPTIONS:
+            return
+        if self._running is not None:
+            handler = self.found[self._running]
+            if event.what is Happening.LOSS or event.tick is None or (self._since or (-1,))[0] != event.epoch:
+                handler.untimed += 1
+            else:
+                handler.timed += 1
+                handler.ticks += event.tick - (self._since or (0, 0))[1]
+        self._running = None
         if event.what is Happening.LOSS:
-            self._running = None
             return
-        if event.what not in EXCEPTIONS:
-            return
-        running, since, now = self._running, self._since, event.tick
-        if running is not None and now is not None and since is not None and since[0] == event.epoch:
-            self.found.setdefault(running, [0, 0])[1] += now - since[1]
         number = event.source or 0
         if event.what is Happening.ENTER:
-            self.found.setdefault(number, [0, 0])[0] += 1
-        self._running = None if event.what is Happening.EXIT or not number else number
-        self._since = None if now is None else (event.epoch, now)
+            self.found[number].entries += 1
+        if event.what is not Happening.EXIT and number:
+            self._running = number
+        self._since = None if event.tick is None else (event.epoch, event.tick)

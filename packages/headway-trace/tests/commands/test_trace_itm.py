@@ -164,6 +164,14 @@ def test_handlers_are_nested_slices_and_lines_are_instants(swo: Path) -> None:
     assert tracks.counts == list(range(10))
 
 
+def test_without_timestamps_events_are_shown_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "swo.bin").write_bytes(itm.SYNC + (itm.exception(15, 1) + itm.exception(15, 2)) * 10)
+    capture, tracks = Capture(open_raw(str(tmp_path / "swo.bin"), (), Told()).snapshot), _Tracks()
+    (note,) = write_slices([ItmStream(one) for one in capture.instrumentation.values()], tracks, common=False)
+    assert "no timestamps" in note
+    assert [time for _, time, _ in tracks.seen] == list(range(6, 66, 6))
+
+
 def test_an_itm_is_exported_as_a_page(swo: Path) -> None:
     done = headway("export", swo, "--to", "html", "-o", swo.parent / "page.html")
     assert done.returncode == 0, done.stderr

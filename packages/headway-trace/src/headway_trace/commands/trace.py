@@ -58,13 +58,14 @@ def command() -> None:
     headway trace at six.hwt --image six.elf --cycle 120345   of the machine
     headway trace export six.hwt --image six.elf -o six.pftrace
     headway trace decode perf.data --thread 4711 --disassemble   of perf record -e intel_pt//
+    headway trace decode dump.bin --image fw.elf      raw bytes of a probe
 
     Read instruction traces.
 
     A trace is one of the reference machine (headway machine run --trace, docs/trace-format.md), one captured from a
-    trace port: a CoreSight snapshot folder with streams of ETMv3, PTM, ETMv4 or ETE, what perf record wrote of Intel
-    PT or CoreSight, a file of Intel PT packets, or one of RISC-V E-Trace: a TOML file that names streams and has the
-    encoder's parameters (docs/trace-sources.md).
+    trace port: a CoreSight snapshot folder or a file of raw bytes with streams of ETMv3, PTM, ETMv4, ETE or ITM, what
+    perf record wrote of Intel PT or CoreSight, a file of Intel PT packets, or one of RISC-V E-Trace: a TOML file that
+    names streams and has the encoder's parameters (docs/trace-sources.md).
     """
 
 

@@ -3,7 +3,8 @@
 A sample is shown as a slice up to the next one of something else, with ``~`` before its name: in between it is not
 known what was executed.
 
-Times are those of the common clock, a tick in a thousand nanoseconds, or the stream's own, a tick a nanosecond.
+Times are those of the common clock, a tick in a thousand nanoseconds, or the stream's own, a tick a nanosecond. Of a
+stream without timestamps only the order is known; a nanosecond then is a byte of it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def write(streams: list[ItmStream], file: Tracks, *, common: bool) -> list[str]:
     notes = []
     for stream in streams:
         writer = _Writer(stream, file, common)
+        if not stream.timed and not common:
+            notes.append(f"stream {stream.name} has no timestamps: its events are in their order, a nanosecond a byte")
         writer.describe()
         writer.handlers()
         writer.samples()
@@ -65,7 +68,7 @@ class _Writer:
 
     def _time(self, event: Event) -> int | None:
         if not self._common:
-            return event.tick
+            return event.tick if self._stream.timed else event.start
         moment = self._stream.moment(event)
         return None if moment is None else round(moment.time * PER_TICK)
 

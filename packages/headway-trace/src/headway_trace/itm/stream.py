@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from .._packets import Packets
@@ -23,8 +23,13 @@ class ItmStream:
         self.name = f"{stream.id:#x}"
 
     @cached_property
-    def _synchronises(self) -> bool:
-        return PacketKind.ALIGNMENT in self.stream.statistics().packets
+    def _kinds(self) -> Collection[PacketKind]:
+        return self.stream.statistics().packets.keys()
+
+    @property
+    def timed(self) -> bool:
+        """Whether it has local timestamps."""
+        return PacketKind.LOCAL in self._kinds
 
     def _blocks(self) -> Iterator[Packets | int]:
         parser, size = self.stream.setting.parser(), 0
@@ -39,7 +44,7 @@ class ItmStream:
 
     def records(self) -> Iterator[Event | Timestamp]:
         """Yield the events and the global timestamps, in order."""
-        return events_of(self._blocks(), synchronises=self._synchronises)
+        return events_of(self._blocks(), synchronises=PacketKind.ALIGNMENT in self._kinds)
 
     def events(self) -> Iterator[Event]:
         """Yield the events, in order."""

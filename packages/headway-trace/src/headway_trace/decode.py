@@ -24,6 +24,7 @@ from ._selection import Selection
 from ._waypoints import WaypointFlow
 from .code import Code
 from .image import TracedImage
+from .orbflow import Orbflow
 from .packets import PacketKind
 from .records import Record, Timestamp, Why
 from .snapshot import CapturedBuffer, Setting, Source, Style, TraceSnapshot
@@ -539,7 +540,9 @@ def _contents(buffer: CapturedBuffer) -> Contents:
     return Contents(sizes)
 
 
-def _deformatter(buffer: CapturedBuffer, stream: int | None) -> Deformatter | Probe:
+def _deformatter(buffer: CapturedBuffer, stream: int | None) -> Deformatter | Probe | Orbflow:
+    if buffer.style is Style.ORBFLOW:
+        return Orbflow(stream)
     if buffer.style is Style.PORT:
         return Probe(stream, block=0, skip=buffer.skip)
     return Probe(stream) if buffer.style is Style.PROBE else Deformatter(stream)

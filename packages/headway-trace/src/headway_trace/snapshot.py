@@ -67,6 +67,8 @@ class Style(Enum):
     """The same with synchronisation packets in between, in blocks, as a DSTREAM unit stores them."""
     PORT = "tpiu"
     """Frames with synchronisation packets in between, or without, from any byte on."""
+    ORBFLOW = "orbflow"
+    """Messages of several sources in COBS frames."""
     RAW = "source_data"
     """The bytes of one source."""
 

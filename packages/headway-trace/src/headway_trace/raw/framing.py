@@ -2,8 +2,8 @@
 
 A trace buffer (ETB, ETF, ETR) has frames of 16 bytes one after the other; a trace port (TPIU) sends synchronisation
 packets between frames and within them, and a DSTREAM unit stores what it receives in blocks. A trace port whose
-formatter is off, like SWO, sends the bytes of one source. The beginning of a file may be missing, so frames may begin
-at any byte.
+formatter is off, like SWO, sends the bytes of one source; probes of Orbuculum send messages (`orbflow`). The beginning
+of a file may be missing, so frames may begin at any byte.
 
 Where frames begin is found by what the streams then are: in frames that are taken apart at a wrong byte there is hardly
 a synchronisation of any protocol left.
@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headway_trace._coresight import Deformatter, Probe
+from headway_trace._coresight import Probe
+from headway_trace.orbflow import Orbflow
 from headway_trace.snapshot import Style
 
 __all__ = ["Framing", "framings", "streams_of"]
@@ -25,6 +26,8 @@ _FRAME = 16
 _FULL = b"\xff\xff\xff\x7f"
 """A full synchronisation packet of a trace port."""
 _BLOCK = 512
+_MESSAGES = 4
+"""Messages with a right sum with which a file is one of Orbflow: one in 256 frames of others has one by chance."""
 _ALIGNMENT = bytes(5) + b"\x80"
 """What every synchronisation of ETMv3, PTM, ETMv4 and ITM ends with."""
 _IDS = range(1, 0x70)
@@ -47,16 +50,24 @@ class Framing:
             return "the bytes of one source"
         if self.style is Style.PROBE:
             return "frames of a trace port in blocks of a DSTREAM unit"
+        if self.style is Style.ORBFLOW:
+            return "messages of Orbflow"
         what = "frames of a trace buffer" if self.style is Style.FRAMES else "frames with synchronisation packets"
         return f"{what} from byte {self.skip} on" if self.skip else what
 
-    def reader(self) -> Probe:
+    def reader(self) -> Probe | Orbflow:
         """Return what takes frames apart."""
+        if self.style is Style.ORBFLOW:
+            return Orbflow()
         return Probe() if self.style is Style.PROBE else Probe(block=0, skip=self.skip)
 
 
 def framings(data: bytes) -> list[Framing]:
     """Return what the beginning of a file may be, the likelier first."""
+    orbflow = Orbflow()
+    orbflow.feed(data)
+    if orbflow.good >= _MESSAGES and orbflow.good > orbflow.bad:
+        return [Framing(Style.ORBFLOW)]
     found = []
     for skip in range(_FRAME):
         probe = Probe(block=0, skip=skip)
@@ -76,7 +87,7 @@ def streams_of(data: bytes, framing: Framing) -> Mapping[int, bytes]:
     return {0: data} if framing.style is Style.RAW else _own(data, framing.reader())
 
 
-def _own(data: bytes, reader: Deformatter | Probe) -> dict[int, bytes]:
+def _own(data: bytes, reader: Probe | Orbflow) -> dict[int, bytes]:
     pieces: dict[int, list[bytes]] = {}
     for stream, piece, _ in reader.feed(data):
         if stream in _IDS:

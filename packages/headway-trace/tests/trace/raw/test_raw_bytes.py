@@ -13,13 +13,14 @@ from tests.trace.common import in_common
 
 from headway.errors import HeadwayError
 from headway_trace.decode import Capture
+from headway_trace.orbflow import Orbflow, message_of
 from headway_trace.raw.opening import RawTrace, open_raw
 from headway_trace.raw.told import Told, told_of
 from headway_trace.reader import OptionError
 from headway_trace.records import Instruction
 from headway_trace.snapshot import Style
 
-from .wrapping import Made, framed, made, port
+from .wrapping import Made, cobs, framed, made, orbflow, port
 
 SEEDS = st.integers(0, 2**32)
 PROTOCOLS = ("ETMv3", "PTM", "ETMv4", "ITM")
@@ -70,6 +71,33 @@ def test_streams_that_share_frames_are_found_wherever_these_begin(
     with TemporaryDirectory() as folder:
         found = opened(Path(folder), data[cut:])
     assert protocols(found) == {number: one.protocol for number, one in wrote.items()}
+
+
+@given(st.binary(max_size=700), st.booleans())
+def test_a_message_comes_out_of_its_frame(data: bytes, long: bool) -> None:
+    message = b"\x01" + data + (b"\x07" * 600 if long else b"")
+    frame = cobs(message + bytes([-sum(message) & 0xFF]))
+    assert 0 not in frame
+    assert message_of(frame) == message
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, st.integers(0, 100), st.lists(st.integers(1, 2000), max_size=3))
+def test_messages_of_orbflow_are_found_and_divide_anywhere(seed: int, cut: int, sizes: list[int]) -> None:
+    draw = random.Random(seed)
+    wrote = {1: made(draw, "ITM"), 2: made(draw, "ETMv3")}
+    data = orbflow(draw, {number: one.data for number, one in wrote.items()})
+    with TemporaryDirectory() as folder:
+        found = opened(Path(folder), data[cut:])
+    assert protocols(found) == {1: "ITM", 2: "ETMv3"}
+    reader, pieces, at = Orbflow(2), list[bytes](), 0
+    for size in (*sizes, len(data)):
+        pieces += [piece for _, piece, _ in reader.feed(data[at : at + size])]
+        state = reader.save()
+        reader = Orbflow(2)
+        reader.load(state)
+        at += size
+    assert b"".join(pieces) == wrote[2].data
 
 
 @settings(max_examples=15, deadline=None)

@@ -72,3 +72,28 @@ def port(draw: random.Random, data: bytes) -> bytes:
         for half in range(at, at + 16, 2):
             out += b"\xff\x7f" * (draw.random() < 0.05) + data[half : half + 2]
     return bytes(out)
+
+
+def orbflow(draw: random.Random, streams: Mapping[int, bytes]) -> bytes:
+    """Return messages in COBS frames in which the streams take turns."""
+    left, out = dict(streams), bytearray()
+    while left:
+        which = draw.choice(list(left))
+        size = draw.randint(1, 600)
+        message = bytes([which]) + left[which][:size]
+        out += cobs(message + bytes([-sum(message) & 0xFF])) + b"\0"
+        left[which] = left[which][size:]
+        if not left[which]:
+            del left[which]
+    return bytes(out)
+
+
+def cobs(data: bytes) -> bytes:
+    """Return data without bytes 0, in blocks that begin with their length."""
+    out = bytearray()
+    for part in data.split(b"\0"):
+        while len(part) >= 254:
+            out += b"\xff" + part[:254]
+            part = part[254:]
+        out += bytes([len(part) + 1]) + part
+    return bytes(out)

@@ -1,4 +1,5 @@
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 class Deformatter:
@@ -27,7 +28,9 @@ class StreamPlaces:
 class Probe:
     syncs: int
     halves: int
-    def __init__(self, only: int | None = None, *, block: int = 512, skip: int = -1) -> None: ...
+    def __init__(
+        self, only: int | None = None, *, block: int = 512, skip: int = -1, starts: Sequence[int] = ()
+    ) -> None: ...
     @property
     def first(self) -> int: ...
     @property

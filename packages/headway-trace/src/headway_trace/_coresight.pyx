@@ -268,7 +268,8 @@ cdef class Probe:
     """A reader of what a trace port (TPIU) sends without pause, with synchronisation packets, calling a `Deformatter`.
 
     ``block``: bytes of a block of a DSTREAM unit, the last 8 of which are no trace; 0: there are no blocks. ``skip``:
-    the byte with which the first frame begins; -1: only the first full synchronisation packet shows it.
+    the byte with which the first frame begins; -1: only the first full synchronisation packet shows it. ``starts``: in
+    order, the bytes at which frames begin anew, because others are missing.
     """
 
     cdef object deformatter
@@ -284,10 +285,13 @@ cdef class Probe:
     cdef uint64_t half_at
     cdef readonly uint64_t syncs     # full synchronisation packets so far
     cdef readonly uint64_t halves    # half ones so far
+    cdef tuple starts
+    cdef Py_ssize_t begun        # of the starts, those that have passed
     cdef bytearray run           # frames without anything between them, not yet taken apart
     cdef uint64_t run_at         # position of their first byte
 
-    def __init__(self, only=None, *, int block=BLOCK, int skip=-1):
+    def __init__(self, only=None, *, int block=BLOCK, int skip=-1, starts=()):
+        self.starts = tuple(starts)
         self.deformatter, self.half, self.block = Deformatter(only), -1, block
         self.aligned, self.skip, self.run = skip >= 0, max(skip, 0), bytearray()
 
@@ -307,9 +311,19 @@ cdef class Probe:
         cdef const uint8_t* at = <const uint8_t*><const char*>raw
         cdef Py_ssize_t i
         cdef uint8_t byte
+        cdef uint64_t upcoming
         found = []
+        while self.begun < len(self.starts) and self.starts[self.begun] < self.position:  # after `load`
+            self.begun += 1
+        upcoming = self.upcoming()
         for i in range(len(raw)):
             byte = at[i]
+            if self.position == upcoming:
+                self.flush(found)
+                found += self.deformatter.lost(self.position)
+                self.filled, self.half = 0, -1
+                self.begun += 1
+                upcoming = self.upcoming()
             if not self.block or self.position % self.block < <uint64_t>(self.block - FOOTER):
                 self.recent = self.recent << 8 | byte
                 if self.recent == <uint32_t>0xFFFFFF7F:  # a full synchronisation packet, before a frame
@@ -342,6 +356,10 @@ cdef class Probe:
             raise ValueError("frame")
         memcpy(self.frame, <const char*>frame, FRAME)
         self.deformatter.load(frames)
+
+    cdef uint64_t upcoming(self):
+        """Return the next byte at which frames begin anew; one that no buffer has if there is none."""
+        return self.starts[self.begun] if self.begun < len(self.starts) else <uint64_t>-1
 
     cdef uint32_t recent_half(self):
         return <uint32_t>self.frame[0] << 8 | self.frame[1]

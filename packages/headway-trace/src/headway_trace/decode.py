@@ -544,7 +544,7 @@ def _deformatter(buffer: CapturedBuffer, stream: int | None) -> Deformatter | Pr
     if buffer.style is Style.ORBFLOW:
         return Orbflow(stream)
     if buffer.style is Style.PORT:
-        return Probe(stream, block=0, skip=buffer.skip)
+        return Probe(stream, block=0, skip=buffer.skip, starts=buffer.starts)
     return Probe(stream) if buffer.style is Style.PROBE else Deformatter(stream)
 
 

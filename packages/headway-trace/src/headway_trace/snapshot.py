@@ -75,12 +75,17 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CapturedBuffer:
-    """A trace buffer, its files and its form. ``skip``: the bytes before the first frame (`Style.PORT`)."""
+    """A trace buffer, its files and its form.
+
+    ``skip``: the bytes before the first frame; ``starts``: the bytes at which frames begin anew after a loss. Both are
+    of `Style.PORT`.
+    """
 
     name: str
     paths: tuple[Path, ...]
     style: Style
     skip: int = 0
+    starts: tuple[int, ...] = ()
 
     @property
     def formatted(self) -> bool:

@@ -38,10 +38,14 @@ _TRIED = 3
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How a file is to be taken apart. ``skip``: the byte with which the first frame begins."""
+    """How a file is to be taken apart.
+
+    ``skip``: the byte with which the first frame begins; ``starts``: those at which frames begin anew after a loss.
+    """
 
     style: Style
     skip: int = 0
+    starts: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:
@@ -59,7 +63,7 @@ class Framing:
         """Return what takes frames apart."""
         if self.style is Style.ORBFLOW:
             return Orbflow()
-        return Probe() if self.style is Style.PROBE else Probe(block=0, skip=self.skip)
+        return Probe() if self.style is Style.PROBE else Probe(block=0, skip=self.skip, starts=self.starts)
 
 
 def framings(data: bytes) -> list[Framing]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from headway.errors import HeadwayError
 from headway.files import open_file
@@ -14,6 +14,7 @@ from ..decode import Capture
 from ..snapshot import CapturedBuffer, Source, Style, TraceSnapshot
 from .framing import Framing, framings, streams_of
 from .protocols import Found, recognise
+from .realigning import starts_in
 from .told import PROTOCOLS, Told
 
 __all__ = ["RawTrace", "open_raw"]
@@ -24,6 +25,11 @@ _UNIT = 512
 """A multiple of the size of a frame, and of a DSTREAM unit's block."""
 _LEAST = 0.1
 """The share of a file's bytes that must be in clean stretches."""
+_FRAME = 16
+_PARTED, _PARTS, _LEAST_PART = 1 << 16, 8, 512
+"""The bytes of a sample of which parts are tried, the number of these, and the least bytes of one."""
+_BETTER, _PART_OF = 0.2, 0.05
+"""How much more must speak for a part than for the whole, and the least share of a part that a stream in it has."""
 _ENOUGH = 0.8
 """The share with which no other way to read a file is tried."""
 _SOME = 0.01
@@ -49,15 +55,12 @@ class RawTrace:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One way to read a sample: the streams that were recognised, and the sizes of all."""
+    """One way to read a sample: the streams that were recognised, the sizes of all, and what share speaks for it."""
 
     framing: Framing
     found: Mapping[int, Found]
     sizes: Mapping[int, int]
-
-    def share(self, size: int) -> float:
-        """The share of the sample that speaks for it."""
-        return sum(one.score[0] for one in self.found.values()) / size if size else 0.0
+    share: float
 
 
 def open_raw(path: str, images: Sequence[str], told: Told) -> RawTrace:
@@ -69,18 +72,23 @@ def open_raw(path: str, images: Sequence[str], told: Told) -> RawTrace:
         if reading is None and size > 2 * _SAMPLE:
             stream.seek(size // 2 // _UNIT * _UNIT)
             reading = _reading(stream.read(_SAMPLE), told)
-    if reading is None:
-        raise HeadwayError(_refusal(path, size, told))
+        if reading is None:
+            raise HeadwayError(_refusal(path, size, told))
+        if reading.framing.style is Style.FRAMES:
+            reading = _realigned(stream, sample, reading, told)
     framing = reading.framing
-    style = Style.PORT if framing.skip else framing.style
-    buffer = CapturedBuffer("raw bytes", (Path(path),), style, framing.skip)
+    style = Style.PORT if framing.skip or framing.starts else framing.style
+    buffer = CapturedBuffer("raw bytes", (Path(path),), style, framing.skip, framing.starts)
     sources = [
         Source(Path(path).name, one.protocol, number, buffer, None, one.setting)
         for number, one in sorted(reading.found.items())
     ]
     if images:
         sources = [_fitted(path, source, reading.found, images, told) for source in sources]
-    return RawTrace(TraceSnapshot(Path(path), tuple(sources), {}), tuple(_words(path, reading, sources)))
+    remarks = _words(path, reading, sources)
+    if framing.starts:
+        remarks.append(f"bytes are missing: at {len(framing.starts):,} more bytes frames begin anew")
+    return RawTrace(TraceSnapshot(Path(path), tuple(sources), {}), tuple(remarks))
 
 
 def _refusal(path: str, size: int, told: Told) -> str:
@@ -98,7 +106,54 @@ def _refusal(path: str, size: int, told: Told) -> str:
 
 
 def _reading(sample: bytes, told: Told) -> _Reading | None:
-    """Return the way to read a sample for which most speaks, or None."""
+    """Return the way to read a sample for which most speaks, or None.
+
+    If not all of it reads well, parts of it are tried: where bytes are missing in one, others have none missing.
+    """
+    whole = _reading_of(sample, told)
+    size = min(len(sample), _PARTED) // _PARTS // _FRAME * _FRAME
+    readings = [whole]
+    if whole.share <= _ENOUGH and size >= _LEAST_PART and not (whole.found and whole.framing.style is Style.PORT):
+        readings += [_reading_of(sample[at : at + size], told, at) for at in range(0, _PARTS * size, size)]
+    best = max(readings, key=lambda one: one.share)
+    if best.share < whole.share + _BETTER:
+        best, readings = whole, [whole]
+    if not best.found or best.share <= (0.0 if told.protocols else _LEAST):
+        return None
+    found, sizes = dict(best.found), dict(best.sizes)
+    for other in readings:  # streams that only other parts have
+        if other.share > _LEAST and other.framing.style is best.framing.style:
+            for number, one in other.found.items():
+                if one.score[0] < size * _PART_OF:
+                    continue
+                found[number] = max(one, found.get(number, one), key=lambda each: each.score)
+                sizes[number] = max(sizes.get(number, 0), other.sizes[number])
+    return replace(best, found=found, sizes=sizes)
+
+
+def _realigned(stream: BinaryIO, sample: bytes, reading: _Reading, told: Told) -> _Reading:
+    """Return a reading with the places at which frames begin anew because bytes are missing."""
+    framing, found = reading.framing, reading.found
+    least = sum(reading.sizes.values()) * _SOME
+    ids = {*found, *(number for number, size in reading.sizes.items() if size > least)}
+    starts = starts_in(stream, framing.skip, ids, {number: one.setting for number, one in found.items()})
+    if not starts:
+        return reading
+    framing = replace(framing, starts=starts)
+    streams = streams_of(sample, framing)
+    again = {
+        number: one
+        for number, data in streams.items()
+        if (one := recognise(data, told.protocol(number), told.of(number))) is not None and one.score[0]
+    }
+    sizes = {number: len(data) for number, data in streams.items()}
+    least = sum(sizes.values()) * _SOME
+    kept = {number: one for number, one in found.items() if sizes.get(number, 0) > least}
+    return replace(reading, framing=framing, found={**kept, **again}, sizes=sizes)
+
+
+def _reading_of(sample: bytes, told: Told, start: int = 0) -> _Reading:
+    """Return the best way to read a sample, which begins with byte ``start`` of another."""
     readings = []
     for framing in framings(sample):
         streams = streams_of(sample, framing)
@@ -107,12 +162,13 @@ def _reading(sample: bytes, told: Told) -> _Reading | None:
             for number, data in streams.items()
             if (one := recognise(data, told.protocol(number), told.of(number))) is not None and one.score[0]
         }
-        readings.append(_Reading(framing, found, {number: len(data) for number, data in streams.items()}))
-        if readings[-1].share(len(sample)) > _ENOUGH:
+        share = sum(one.score[0] for one in found.values()) / len(sample) if sample else 0.0
+        if framing.style in (Style.FRAMES, Style.PORT):
+            framing = replace(framing, skip=(start + framing.skip) % _FRAME)
+        readings.append(_Reading(framing, found, {number: len(data) for number, data in streams.items()}, share))
+        if share > _ENOUGH:
             break
-    best = max(readings, key=lambda one: one.share(len(sample)))
-    least = 0.0 if told.protocols else _LEAST
-    return best if best.found and best.share(len(sample)) > least else None
+    return max(readings, key=lambda one: one.share)
 
 
 def _fitted(path: str, source: Source, found: Mapping[int, Found], images: Sequence[str], told: Told) -> Source:

@@ -113,6 +113,23 @@ def test_a_missing_start_costs_what_was_in_it_and_nothing_is_made_up(seed: int, 
     assert len(found) >= len(whole) // 2
 
 
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, st.sampled_from([1, 3, 5]), st.integers(0, 1 << 16))
+def test_bytes_missing_in_the_middle_of_frames_cost_little_more(seed: int, missing: int, at: int) -> None:
+    """There are no synchronisation packets, so all frames behind them begin at another byte."""
+    draw = random.Random(seed)
+    one, other = made(draw, "ETMv3"), made(draw, "ITM")
+    data = framed(draw, {0x10: one.data, 0x11: other.data})
+    at = 1024 + at % (len(data) - 2048)
+    with TemporaryDirectory() as folder:
+        damaged = data[:at] + data[at + missing :]
+        found = opened(Path(folder), damaged)
+        assert protocols(found) == {0x10: "ETMv3", 0x11: "ITM"}
+        assert found.snapshot.sources[0].buffer.starts
+        common = in_common(executed(Path(folder), one, damaged), one.executed)
+    assert common >= len(one.executed) - 450
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.binary(max_size=300), SEEDS)
 def test_bytes_without_a_trace_are_refused_in_one_sentence(data: bytes, seed: int) -> None:

@@ -36,7 +36,11 @@ _SOME = 0.01
 """The share of the bytes from which on a stream that was not recognised is named."""
 _NAMED = 6
 _FOLLOWED: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
-    "ETMv3": (("cycle_accurate", (True, False)), ("branch_broadcast", (False, True))),
+    "ETMv3": (
+        ("cycle_accurate", (True, False)),
+        ("branch_broadcast", (False, True)),
+        ("alternative_branches", (False, True)),
+    ),
     "PTM": (("return_stack", (False, True)), ("barriers", (False, True)), ("branch_broadcast", (False, True))),
     "ETMv4": (("return_stack", (False, True)), ("waits", (False, True))),
     "ETE": (("return_stack", (False, True)), ("waits", (False, True))),
@@ -68,6 +72,8 @@ def open_raw(path: str, images: Sequence[str], told: Told) -> RawTrace:
     with open_file(path, "a trace") as stream:
         sample = stream.read(_SAMPLE)
         size = stream.seek(0, 2)
+        if sample.startswith(b"\x7fELF"):
+            raise HeadwayError(f"{path!a} is a program: give the trace, and the program with --image")
         reading = _reading(sample, told)
         if reading is None and size > 2 * _SAMPLE:
             stream.seek(size // 2 // _UNIT * _UNIT)
@@ -117,7 +123,7 @@ def _reading(sample: bytes, told: Told) -> _Reading | None:
         readings += [_reading_of(sample[at : at + size], told, at) for at in range(0, _PARTS * size, size)]
     best = max(readings, key=lambda one: one.share)
     if best.share < whole.share + _BETTER:
-        best, readings = whole, [whole]
+        best = whole
     if not best.found or best.share <= (0.0 if told.protocols else _LEAST):
         return None
     found, sizes = dict(best.found), dict(best.sizes)
@@ -134,7 +140,7 @@ def _reading(sample: bytes, told: Told) -> _Reading | None:
 def _realigned(stream: BinaryIO, sample: bytes, reading: _Reading, told: Told) -> _Reading:
     """Return a reading with the places at which frames begin anew because bytes are missing."""
     framing, found = reading.framing, reading.found
-    least = sum(reading.sizes.values()) * _SOME
+    least = sum(reading.sizes.values()) * _PART_OF
     ids = {*found, *(number for number, size in reading.sizes.items() if size > least)}
     starts = starts_in(stream, framing.skip, ids, {number: one.setting for number, one in found.items()})
     if not starts:
@@ -181,7 +187,7 @@ def _fitted(path: str, source: Source, found: Mapping[int, Found], images: Seque
     best, cost = source, _misfits(path, source, images) if tries else (0, 0)
     for name, values in tries:
         for value in values:
-            if not cost[0] or getattr(best.setting, name) == value:
+            if (not cost[0] and cost[1]) or getattr(best.setting, name) == value:
                 continue
             setting: Any = replace(best.setting, **{name: value})  # type: ignore[type-var]
             other = replace(best, setting=setting)

@@ -26,6 +26,8 @@ __all__ = ["DEPENDS", "Found", "recognise", "set_by"]
 _MOST, _SEARCHED = 1 << 18, 1 << 15
 """The number of bytes of a stream that are looked at, and of those with which all settings are tried."""
 _ALIGNMENT = bytes(5) + b"\x80"
+_MARGIN, _STRETCHES = 0.25, 3
+"""What a better setting has more of clean bytes, as a share of them, or in stretches."""
 _LEAST_SHARE = 0.3
 _LEAST_PACKETS = 4
 _ITM_PACKETS, _ITM_HEADERS = 32, 16
@@ -172,9 +174,14 @@ def _combinations(start: Any, fields: _Fields) -> Iterator[Any]:
 
 
 def _better(data: bytes, best: tuple[Any, Evidence], others: Iterable[Any]) -> tuple[Any, Evidence]:
+    """Return the best setting. Another is better only by more stretches than those that may be damaged.
+
+    With a setting of which more bytes are packets, a damaged stretch may look clean.
+    """
     for setting in others:
         found = _read(data, setting)
-        if (found.clean, -found.noise) > (best[1].clean, -best[1].noise):
+        stretch = found.size / max(found.alignments, 1)
+        if found.clean > best[1].clean + min(best[1].clean * _MARGIN, stretch * _STRETCHES):
             best = setting, found
     return best
 

@@ -28,7 +28,11 @@ _WINDOW, _WRONG = 8, 3
 """Of so many frames one after the other, so many have a wrong ID where they are taken apart at a wrong byte."""
 _TRIED = 1 << 10
 """The number of bytes after a place that must look right, for which it is tried."""
-_SHARE = 0.02
+_USUAL = 12
+"""Bytes that are no packet after any place, because streams go on there in the middle of packets."""
+_NO_SOURCES = (0x00, 0x7B, 0x7D)
+"""Trace IDs of a formatter: nothing, a flush that was answered, and a trigger."""
+_SHARE = 0.04
 """The largest share of frames with a wrong ID after a right place."""
 
 
@@ -38,7 +42,7 @@ def starts_in(stream: BinaryIO, skip: int, ids: Collection[int], settings: Mappi
     ``skip``: where the first begins; ``ids``: the trace IDs of the sources; ``settings``: of those that are decoded.
     """
     known = np.zeros(128, np.bool_)
-    known[[0, *ids]] = True
+    known[[*_NO_SOURCES, *ids]] = True
     found: list[int] = []
     at = skip
     while len(found) < _MOST:
@@ -76,7 +80,7 @@ def _shift(data: bytes, known: NDArray[np.bool_], settings: Mapping[int, Setting
     right = [shift for shift in range(1, _FRAME) if (wrong := _wrong(data, shift, known)).size and _few(wrong)]
     if not right or _few(_wrong(data, 0, known)):
         return 0
-    return min(right, key=lambda shift: (_noise(data[shift:], settings), shift != _FRAME - 1, shift))
+    return min(right, key=lambda shift: (max(_noise(data[shift:], settings) - _USUAL, 0), shift != _FRAME - 1, shift))
 
 
 def _few(wrong: NDArray[np.bool_]) -> bool:

@@ -73,7 +73,10 @@ def open_raw(path: str, images: Sequence[str], told: Told) -> RawTrace:
         sample = stream.read(_SAMPLE)
         size = stream.seek(0, 2)
         if sample.startswith(b"\x7fELF"):
-            raise HeadwayError(f"{path!a} is a program: give the trace, and the program with --image")
+            raise HeadwayError(
+                f"{path!a} is neither a trace nor a snapshot folder but a program: "
+                "give it with --image, beside the trace"
+            )
         reading = _reading(sample, told)
         if reading is None and size > 2 * _SAMPLE:
             stream.seek(size // 2 // _UNIT * _UNIT)

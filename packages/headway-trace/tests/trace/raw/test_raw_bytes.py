@@ -139,7 +139,7 @@ def test_bytes_without_a_trace_are_refused_in_one_sentence(data: bytes, seed: in
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("data", "says"), [(b"\x7fELF" + bytes(60), "is a program"), (b"text\n" * 99, "is neither")])
+@pytest.mark.parametrize(("data", "says"), [(b"\x7fELF" + bytes(60), "but a program"), (b"text\n" * 99, "is neither")])
 def test_programs_and_texts_are_no_traces(data: bytes, says: str, tmp_path: Path) -> None:
     with pytest.raises(HeadwayError, match=says):
         opened(tmp_path, data)

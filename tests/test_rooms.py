@@ -38,6 +38,7 @@ FLOORS = (
         *("linux.confinement", "linux.contexts", "linux.perf", "linux.placement", "linux.regions", "linux.symbols"),
         "linux.unshared_user",
     },
+    {"linux.probes"},
     {"linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording"},

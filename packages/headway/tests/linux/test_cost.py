@@ -50,7 +50,7 @@ def test_no_cost_is_negative_whatever_was_measured(
     without: Exercise, observed: Exercise, handlers: dict[str, float]
 ) -> None:
     found = costs(without, observed, handlers)
-    assert found.of.keys() | set(FUNCTIONS) | {"function_end", "function_exit"} == EVENTS.keys()
+    assert found.of.keys() | set(FUNCTIONS) | {"function_end", "function_exit", "task_probe"} == EVENTS.keys()
     for cost in (*found.of.values(), *found.before(), *found.after()):
         assert math.isfinite(cost)
         assert cost >= 0

@@ -297,6 +297,14 @@ class ElfFile:
                 return offset if offset < self._stream.size else None
         return None
 
+    def data_offset(self, address: int) -> int | None:
+        """Return the offset in the file of the code or data at an address; None if it has no bytes there."""
+        for load in self._loads:
+            if load.address <= address < load.address + load.file_size:
+                offset = load.offset + (address - load.address)
+                return offset if offset < self._stream.size else None
+        return None
+
     def bias(self, start: int, offset: int) -> int | None:
         """Return loaded minus linked addresses for a file that is mapped at ``start`` from ``offset`` on."""
         page = os.sysconf("SC_PAGESIZE")
@@ -335,6 +343,15 @@ class ElfFile:
     def has_section(self, *names: str) -> bool:
         """Return whether the file has a section of one of these names."""
         return any(name in self._sections for name in names)
+
+    def section(self, name: str, most: int) -> tuple[int, bytes]:
+        """Return a section's address as linked (0: it is not loaded) and its contents, if those are not longer than
+        ``most`` bytes; (0, no bytes) if there is none.
+        """
+        section = self._sections.get(name)
+        if section is None:
+            return 0, b""
+        return self._parsed(lambda: (int(section["sh_addr"]), self._contents(section, most)))
 
     @cached_property
     def _dynamic(self) -> dict[str, list[str]]:

@@ -53,6 +53,15 @@ def _print_checks(context: click.Context, _option: click.Parameter, wanted: bool
         context.exit()
 
 
+def _print_probes(context: click.Context, _option: click.Parameter, library: str | None) -> None:
+    if library is not None:
+        from headway.linux.probes.task_probes import listed
+
+        for line in listed(library):
+            click.echo(line)
+        context.exit()
+
+
 def _instrument_python(_context: click.Context, _option: click.Parameter, wanted: bool) -> bool:
     """Have programs in Python that this process starts import what makes headway's tasks of asyncio's."""
     if wanted:
@@ -177,6 +186,22 @@ _MORE = (
         "(docs/tasks.md).",
     ),
     click.option(
+        "--task",
+        "task_probes",
+        multiple=True,
+        metavar="[NAME=]LIB:BEGIN..END",
+        help="Measure what a program does between two of its static probes (USDT) as a task of this name; postgres, "
+        "mysql and php are ready-made sets (docs/tasks.md). May be repeated. This is --tasks, too.",
+    ),
+    click.option(
+        "--print-probes",
+        is_eager=True,
+        expose_value=False,
+        callback=_print_probes,
+        metavar="LIB",
+        help="Print the static probes (USDT) of a program or library, with their arguments, and exit.",
+    ),
+    click.option(
         "--task-attribute",
         "task_attributes",
         multiple=True,
@@ -247,6 +272,7 @@ class TargetOptions:
     publish_all: bool = False
     spin: bool = False
     task_attributes: tuple[str, ...] = ()
+    task_probes: tuple[str, ...] = ()
 
     @property
     def given(self) -> bool:
@@ -296,7 +322,7 @@ class TargetOptions:
     @property
     def with_tasks(self) -> bool:
         """Whether time is to be charged to tasks, too."""
-        return self.tasks or self.python_tasks or bool(self.task_attributes)
+        return self.tasks or self.python_tasks or bool(self.task_attributes or self.task_probes)
 
     def options(
         self,
@@ -360,6 +386,7 @@ class TargetOptions:
             when=when,
             tasks=self.with_tasks,
             task_attributes=self.task_attributes,
+            task_probes=self.task_probes,
             durations=durations,
             publish=self.publishes,
             publish_all=self.publish_all,

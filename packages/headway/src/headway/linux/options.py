@@ -92,6 +92,10 @@ class MeasureOptions:
     """Attributes of thread contexts of OpenTelemetry after which their tasks are named, the best first; then those that
     headway knows follow.
     """
+    task_probes: tuple[str, ...] = ()
+    """Tasks that begin and end at static probes of programs, as the user wrote them (`headway.linux.probes`). With
+    ``tasks``.
+    """
     cgroups: bool = False
     """Tell the control group of each thread."""
     stacks: bool = False

@@ -132,6 +132,11 @@ _LOSSES = (
         "thread contexts of OpenTelemetry that could not be read, or contradict themselves: their time is in no task",
         constant="LOST_CONTEXTS",
     ),
+    Loss(
+        "probe_arguments_unread",
+        "texts at probes that could not be read: the name of the task has a ? in their place",
+        constant="LOST_ARGUMENTS",
+    ),
     Loss("records_damaged", "records of ended threads that are inconsistent: 0 unless there is a bug"),
     Loss(
         "readings_torn", "readings of a thread or processor that changed while they were read: 0 unless there is a bug"

@@ -25,6 +25,7 @@
 #include "regions/regions.h"
 #include "samples/code_samples.h"
 #include "samples/state_samples.h"
+#include "tasks/task_probes.h"
 #include "polling/submissions.h"
 #include "unwinding/recent_code.h"
 
@@ -1028,6 +1029,23 @@ int handle_function_return(void *ctx)
 {
 	(void)ctx;
 	return handle_marked_function(AT_FUNCTION_END, 0, 0);
+}
+
+/* A static probe of a program, at which a task begins or ends. The cookie is its place in task_probes. */
+SEC("uprobe")
+int handle_task_probe(void *ctx)
+{
+	struct processor *p = this_processor();
+	struct thread_record *record;
+	u64 now;
+	if (!OPTION(tasks) || !p || runs_no_measured_thread(p) || p->busy)
+		return 0;
+	enter(p);
+	if (begin_event(p, &record, &now, AT_TASK_PROBE, USER, STATE_GOES_ON) && record && !is_undivided(p) &&
+		reach_task_probe(p->thread_record, bpf_get_attach_cookie(ctx), now))
+		p->cost_pending += (bpf_ktime_get_ns() - now) << COST_BITS;
+	leave(p);
+	return 0;
 }
 
 /* ---- samples ---- */

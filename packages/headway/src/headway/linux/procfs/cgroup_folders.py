@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headway.errors import SelectionError
 
 from .mounts import Mount, mounts
 
-__all__ = ["cgroup2_id", "cgroup_folder"]
+__all__ = ["cgroup2_id", "cgroup_folder", "processes_in"]
 
 _MEMBERS = ("cgroup.procs", "tasks")
 """Files that every group has one of: of version 2 and 1, and of version 1."""
@@ -41,3 +42,13 @@ def cgroup2_id(path: str) -> tuple[int, int]:
         if folder.is_relative_to(root.resolve()):
             return folder.stat().st_ino, len(folder.relative_to(root.resolve()).parts)
     raise SelectionError(f"{folder} is not in a cgroup v2 hierarchy ({', '.join(roots) or 'none is mounted'})")
+
+
+def processes_in(path: str) -> Iterator[int]:
+    """Yield the processes in a control group and below it. Raises SelectionError where there is no such group."""
+    for directory, _, _ in os.walk(cgroup_folder(path)):
+        try:
+            numbers = Path(directory, "cgroup.procs").read_bytes().split()
+        except OSError:  # it is gone, or has threads of processes of other groups
+            continue
+        yield from (int(number) for number in numbers if number.isdigit() and int(number))

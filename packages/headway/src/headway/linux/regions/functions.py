@@ -30,7 +30,7 @@ from headway.linux.procfs.maps import file_of, mappings
 
 from .libraries import cached, loaded_by, program_of, search
 
-__all__ = ["MAX_FUNCTIONS", "MAX_PROBES", "Probe", "Set", "resolve", "sets"]
+__all__ = ["MAX_FUNCTIONS", "MAX_PROBES", "Probe", "Scope", "Set", "resolve", "sets", "similar"]
 
 MAX_FUNCTIONS = 64
 """The largest number of functions that can be marked at once. Each is a state of its own."""
@@ -106,7 +106,7 @@ class _File:
             return None
 
 
-class _Scope:
+class Scope:
     """The files that the measured programs use, as far as they are known."""
 
     def __init__(self, pids: Sequence[int], command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -129,6 +129,11 @@ class _Scope:
                 self.files.append(file)
                 if index == 0:
                     self.program.append(file)
+
+    @classmethod
+    def of(cls, pids: Sequence[int], command: Sequence[str], environment: Mapping[str, str] | None) -> Scope:
+        """Return the scope of `resolve`'s arguments."""
+        return cls(pids, command, os.environ if environment is None else environment)
 
     def _process(self, pid: int, seen: set[tuple[str, int]]) -> None:
         try:
@@ -168,7 +173,7 @@ class _Scope:
         known = {name for file in self.files for name in file.names}
         if self.open:
             known |= set(cached())
-        near = _near(library, known)
+        near = similar(library, known)
         hint = near or "give a path to mark a library that is loaded later" * (not self.open)
         raise SelectionError(f"{self.words} no library or program {library!r}: {hint or 'give a path'}")
 
@@ -180,7 +185,7 @@ class _Scope:
         if not os.path.exists(path):
             folder = os.path.dirname(path)
             try:
-                near = _near(os.path.basename(path), os.listdir(folder or "."))
+                near = similar(os.path.basename(path), os.listdir(folder or "."))
             except OSError:
                 near = ""
             raise SelectionError(f"there is no file {path}: {near or 'give the path of a library'}")
@@ -214,7 +219,7 @@ def _installed(library: str) -> list[_File]:
     return [_File(path_, names=(library,))] if path_ is not None else []
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def similar(name: str, known: Iterable[str]) -> str:
     """Return the known names that are similar, as the end of a sentence; empty if there are none."""
     close = difflib.get_close_matches(name, sorted(set(known))[:200_000], _NEAR, 0.6)
     return f"did you mean {', '.join(close)}?" if close else ""
@@ -235,7 +240,7 @@ def resolve(
     """
     if not marked:
         return ()
-    scope = _Scope(pids, command, os.environ if environment is None else environment)
+    scope = Scope.of(pids, command, environment)
     found: dict[tuple[int, int, int], Probe] = {}
     kinds: dict[tuple[int, int, int], tuple[str, str]] = {}
     for one in marked:
@@ -259,7 +264,7 @@ def resolve(
     return tuple(found.values())
 
 
-def _probes(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+def _probes(marked: MarkedFunctions, scope: Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
     text = marked.words
     colons = list(_COLON.finditer(text))
     if not colons:
@@ -290,11 +295,11 @@ def _probes(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int,
         raise failed
 
 
-def _probes_of_set(marked: MarkedFunctions, scope: _Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
+def _probes_of_set(marked: MarkedFunctions, scope: Scope) -> Iterator[tuple[tuple[int, int, int], Probe]]:
     name = marked.words
     chosen = sets().get(name)
     if chosen is None:
-        hint = _near(name, sets()) or f"the sets are: {', '.join(sets())}; a function is written LIB:FUNCTION"
+        hint = similar(name, sets()) or f"the sets are: {', '.join(sets())}; a function is written LIB:FUNCTION"
         raise SelectionError(f"there is no ready-made set {name!r}: {hint}")
     files = list(scope.program)
     for pattern in chosen.libraries:
@@ -370,7 +375,7 @@ def _near_function(image: ElfFile, name: str) -> str:
         return "it names no functions at all (it is stripped): install its debug symbols"
     if "::" in name:
         return "nm -DC lists its functions by such names; one that was inlined has none"
-    return _near(name, names) or "nm -D lists its functions; one that was inlined has none"
+    return similar(name, names) or "nm -D lists its functions; one that was inlined has none"
 
 
 def _matching(image: ElfFile, pattern: str) -> list[Symbol]:

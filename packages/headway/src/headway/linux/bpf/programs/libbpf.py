@@ -453,13 +453,16 @@ class BpfProgram:
         link = self._library.check(what, function, *arguments)
         return Link(lambda: os.close(link))
 
-    def attach_uprobe(self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1) -> Link:
+    def attach_uprobe(
+        self, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1, semaphore: int = 0
+    ) -> Link:
         """Attach to an instruction of a file, or (``ret``) to the return from the function that begins there.
 
-        ``cookie``: what bpf_get_attach_cookie returns in the program. ``pid``: in this process only; -1: in all. Raises
-        BpfError with the errno of perf_event_open(2).
+        ``cookie``: what bpf_get_attach_cookie returns in the program. ``pid``: in this process only; -1: in all.
+        ``semaphore``: the offset in the file of 16 bits that the kernel counts up in each process meanwhile; 0: none.
+        Raises BpfError with the errno of perf_event_open(2).
         """
-        options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, ret, None)
+        options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), semaphore, cookie, ret, None)
         what = f"probing {'the return of ' * ret}{path} at {offset:#x}"
         attach = "bpf_program__attach_uprobe_opts"
         link = self._library.check(what, attach, self._handle, pid, os.fsencode(path), offset, byref(options))
@@ -643,7 +646,15 @@ class Object:
                 os.close(fd)
 
     def attach_uprobe(
-        self, program: BpfProgram, path: str, offset: int, *, ret: bool, cookie: int, pid: int = -1
+        self,
+        program: BpfProgram,
+        path: str,
+        offset: int,
+        *,
+        ret: bool,
+        cookie: int,
+        pid: int = -1,
+        semaphore: int = 0,
     ) -> Link:
         """Attach a program to a place in a file until this object is closed; see `BpfProgram.attach_uprobe`.
 
@@ -651,11 +662,12 @@ class Object:
         """
         if not UPROBES.exists():
             raise BpfError(
-                f"this kernel has no uprobes ({UPROBES}; CONFIG_UPROBE_EVENTS), which marked functions need: measure "
-                "without --noneffective",
+                f"this kernel has no uprobes ({UPROBES}; CONFIG_UPROBE_EVENTS), which marked functions and probes "
+                "need: measure without --noneffective and --task",
                 0,
             )
-        self._links.append(program.attach_uprobe(path, offset, ret=ret, cookie=cookie, pid=pid))
+        link = program.attach_uprobe(path, offset, ret=ret, cookie=cookie, pid=pid, semaphore=semaphore)
+        self._links.append(link)
         return self._links[-1]
 
     def detach(self) -> None:

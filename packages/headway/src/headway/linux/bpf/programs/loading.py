@@ -159,6 +159,8 @@ class Shape:
     """Samples of user code are taken, with the code."""
     tasks: bool = False
     """Time is charged to tasks, too."""
+    task_probes: bool = False
+    """Some of them begin and end at static probes."""
     record: bool = False
     level: Level = Level.INTERRUPTS
     budget: bool = False
@@ -190,6 +192,7 @@ class Shape:
             unwind=options.stacks and options.unwind,
             spin=options.spin,
             tasks=options.tasks,
+            task_probes=bool(options.task_probes),
             record=record,
             level=options.most,
             budget=options.budget is not None,
@@ -224,6 +227,8 @@ SHAPES: Mapping[str, Shape] = {
     "stat --tasks": Shape(tasks=True),
     "stat -I --tasks": Shape(tasks=True, intervals=True),
     "record --tasks": Shape(tasks=True, record=True),
+    "stat --task": Shape(tasks=True, task_probes=True),
+    "record --task": Shape(tasks=True, task_probes=True, record=True),
     "record -a --why": Shape(everything=True, record=True, why=True),
     "stat --level calls": Shape(level=Level.CALLS),
     "stat --level switches": Shape(level=Level.SWITCHES),
@@ -260,6 +265,7 @@ SHAPES: Mapping[str, Shape] = {
         unwind=True,
         spin=True,
         tasks=True,
+        task_probes=True,
         record=True,
         durations=8,
         publish=True,
@@ -419,6 +425,7 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_function_entry": not shape.functions,
         "handle_function_exit": not shape.functions,
         "handle_function_return": not shape.functions,
+        "handle_task_probe": not shape.task_probes,
         "handle_sched_waking": not (shape.why or shape.record),
         "handle_sched_migrate_task": not features.fetch,
         "divide_ready_threads": not features.fetch,

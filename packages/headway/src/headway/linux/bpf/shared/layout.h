@@ -162,6 +162,7 @@ enum event { /* kinds of events by what their handlers cost */
 	AT_LOOK, /* in addition to AT_ASK: its file was looked up */
 	AT_ANSWER, /* in addition to AT_LEAVE: the call was a check */
 	AT_SAMPLE, /* the timer's interrupt, and the program that tells the state which it interrupted */
+	AT_TASK_PROBE, /* a static probe at which a task begins or ends */
 	AT_FUNCTION_END,
 	AT_FUNCTION_EXIT, /* seen at the function's own return, and not by a return probe */
 	AT_FUNCTION, /* this and the next two: by the instruction under the probe (calibration.py) */
@@ -203,6 +204,7 @@ enum loss { /* counts of what headway could not see */
 	LOST_PROCESSES, /* threads whose process got no number: their time ready is not divided */
 	LOST_CODE, /* code objects of Python whose names found no room on the ring */
 	LOST_CONTEXTS, /* thread contexts that could not be read, or contradict themselves: the thread works on no task then */
+	LOST_ARGUMENTS, /* texts of probes that could not be read: in the names of their tasks is a question mark instead */
 	N_KNOWN_LOSSES,
 };
 
@@ -247,6 +249,31 @@ struct task_key {
 	__u64 task; /* 0: it has a name */
 	__u32 thread_record; /* `birth` and `thread_record` identify the thread */
 	__u32 name; /* its number in the program; OTHER_TASKS: all for which there is no room */
+};
+
+enum task_probe_size {
+	N_TASK_PROBES = 256, /* places where tasks begin or end; the first is none */
+	N_ARGUMENTS = 4, /* arguments that a task's name may have */
+	N_OPEN_TASKS = 8, /* tasks of probes that a thread has begun and not ended */
+	ARGUMENT_BYTES = 256, /* of an argument's text that are looked at */
+};
+
+/* Where an argument of a probe is: base + index * scale + value, or in memory there. */
+enum operand_flag { OPERAND_BASE = 1, OPERAND_INDEX = 2, OPERAND_MEMORY = 4 };
+struct operand {
+	__u64 value;
+	__u16 flags;
+	__u16 base, index; /* registers: where they stand in struct pt_regs */
+	__u16 scale;
+};
+
+/* A place in a program where a task begins or ends (task_probes.h). User space writes it. */
+struct task_probe {
+	__u32 task; /* which of those that the user named, from 1 on */
+	__u16 begins; /* 0: it ends there */
+	__u16 goes_on; /* 1: where it begins anew with the same name, it goes on */
+	char name[TASK_NAME_LENGTH]; /* a byte of 1 to N_ARGUMENTS stands for the text of an argument */
+	struct operand arguments[N_ARGUMENTS];
 };
 
 /* Where the threads of a process have the pointer `otel_thread_ctx_v1` (contexts.h). User space finds it. */

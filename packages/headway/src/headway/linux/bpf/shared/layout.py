@@ -20,6 +20,7 @@ __all__ = [
     "HOLDERS",
     "LOSSES",
     "N_STACK",
+    "OPERAND_FLAGS",
     "PUBLICATION_MAGIC",
     "PUBLICATION_VERSION",
     "PUBLISHED",
@@ -34,6 +35,7 @@ __all__ = [
     "STACK_ENDS",
     "STACK_WORDS",
     "STATES",
+    "TASK_PROBES",
     "TIMED",
     "fields_of",
     "offset_of",
@@ -89,6 +91,8 @@ PUBLISHED = _numbers("published_size", "publish")
 """How the memory is divided in which threads read what they have done, and who can read it."""
 PUBLICATION_MAGIC, PUBLICATION_VERSION = CONSTANTS["PUBLICATION_MAGIC"], CONSTANTS["PUBLICATION_VERSION"]
 """What the memory begins with in which it reads them."""
+TASK_PROBES, OPERAND_FLAGS = _numbers("task_probe_size"), _numbers("operand_flag")
+"""How much the programs know of the probes at which tasks begin and end, and how they find their arguments."""
 N_STACK = CONSTANTS["N_STACK"]
 """Words of a stack that are kept at most: frames, and why it ends."""
 STACK_WORDS = _numbers("stack_word")

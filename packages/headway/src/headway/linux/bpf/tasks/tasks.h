@@ -248,10 +248,9 @@ INLINE void end_part(struct processor *p, struct thread_record *record, u32 numb
 	record->task_left -= time;
 }
 
-/* The thread works on a task from now on. */
-INLINE void begin_task(struct processor *p, struct thread_record *record, u32 number, u64 task, u32 name)
+/* The thread works on the task of this record from now on; 0: on none. */
+INLINE void go_on_with_task(struct processor *p, struct thread_record *record, u32 number, u32 at, u64 task)
 {
-	u32 at = task || name ? task_record_of(number, task, name) : 0;
 	struct task_record *now = at ? task_record_at(at) : NULL;
 	record->task_record = at;
 	if (now) {
@@ -263,6 +262,12 @@ INLINE void begin_task(struct processor *p, struct thread_record *record, u32 nu
 		bool other = at && at == record->other_tasks;
 		record_task(number, record->task_since, other ? OTHER_TASK_NAME : now ? now->name : TASK_NAME_NONE, task);
 	}
+}
+
+/* The thread works on a task from now on. */
+INLINE void begin_task(struct processor *p, struct thread_record *record, u32 number, u64 task, u32 name)
+{
+	go_on_with_task(p, record, number, task || name ? task_record_of(number, task, name) : 0, task);
 }
 
 /* Begins to divide a span of user code, of which `time` is not in marked regions. */

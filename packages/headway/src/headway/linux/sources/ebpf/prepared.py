@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.linux.bpf.regions.marking import Marking
     from headway.linux.bpf.samples.code_samples import CodeSampleReader
     from headway.linux.bpf.samples.stacks import StackReader
+    from headway.linux.bpf.tasks.probing import TaskProbing
 
     from .ended import EndedThreads
 
@@ -52,6 +53,7 @@ class PreparedPrograms:
         self.modes = ModeCounters(counters.plan(options.measure.events), options.measure)
         """What tells user code from the kernel where time is not divided."""
         self._marking = _marking(options)
+        self._probing = _probing(options)
         states = () if self._marking is None else self._marking.states
         with ExitStack() as stack:
             with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
@@ -66,6 +68,8 @@ class PreparedPrograms:
                 if options.measure.most is Level.SWITCHES:
                     self.programs.memory.start_undivided()
                 costs = calibrate(self.programs, self.attachments, self._marking, exerciser, options.measure)
+                if self._probing is not None:
+                    costs = self._probing.calibrate(costs, self.programs.object, self.programs.memory, exerciser)
                 if self.programs.calls is not None:
                     self.programs.calls.calibrate(exerciser.calls)
             self.programs.memory.set_costs(costs.before(), costs.after())
@@ -77,9 +81,10 @@ class PreparedPrograms:
             if options.measure.when:  # no thread is deep yet
                 self.attachments.set_level(Level.SWITCHES)
                 self.programs.memory.start_undivided()
-            self.notes: Mapping[str, str] = (
-                {} if self._marking is None else {"marked functions": self._marking.describe(costs)}
-            )
+            self.notes: Mapping[str, str] = {
+                **({} if self._marking is None else {"marked functions": self._marking.describe(costs)}),
+                **({} if self._probing is None else {"probes": self._probing.describe(costs)}),
+            }
             """What a reader of the figures must know, by the names of `Ledger.reasons`."""
             self._others: tuple[float, str] | None = None
             self._resources = stack.pop_all()
@@ -125,9 +130,11 @@ class PreparedPrograms:
         self.attachments.set_level(level)
 
     def attach_to_functions(self) -> None:
-        """Place the probes of the functions that the user marked, if there are any. Raises HeadwayError."""
+        """Place the probes of marked functions and of tasks, if there are any. Raises HeadwayError."""
         if self._marking is not None:
             self._marking.attach(self.programs.object)
+        if self._probing is not None:
+            self._probing.attach(self.programs.object)
 
     def describe_other_programs(self) -> str:
         """Return what a reader must know of other eBPF programs at the same events; empty: nothing.
@@ -189,6 +196,14 @@ def _marking(options: SourceOptions) -> Marking | None:
     from headway.linux.bpf.regions.marking import Marking
 
     return Marking(options.measure.functions, options.selection)
+
+
+def _probing(options: SourceOptions) -> TaskProbing | None:
+    if not options.measure.task_probes:
+        return None
+    from headway.linux.bpf.tasks.probing import TaskProbing
+
+    return TaskProbing(options.measure.task_probes, options.selection)
 
 
 def _code(programs: LoadedPrograms) -> CodeSampleReader:

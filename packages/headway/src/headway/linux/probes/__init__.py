@@ -1,0 +1,1 @@
+"""Static probes (USDT) of programs at which tasks begin and end."""

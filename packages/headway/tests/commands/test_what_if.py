@@ -47,6 +47,58 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(Recorded(0, 100 * MS, rows, threads), tmp_path_factory.mktemp("runs") / "run.hw")
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A thread that was there before does ten requests of each of two kinds, and waits for clients in between."""
+    rows = []
+    at = 1 * MS
+    for number in range(20):
+        task = "GET /" if number % 2 else "POST /order"
+        rows += [
+            Row(at, 1 * MS, 0, None, 0, "wait.epoll", waker_state="softirq.net_rx"),
+            Row(at + 1 * MS, 2 * MS, 0, 0, 0, "user", task=task, task_id=1 + number),
+            Row(
+                at + 3 * MS, 4 * MS, 0, None, 0, "wait.disk", waker_state="softirq.block", task=task, task_id=1 + number
+            ),
+            Row(at + 7 * MS, 1 * MS, 0, 0, 0, "user", task=task, task_id=1 + number),
+        ]
+        at += 8 * MS
+    rows = [Row(0, 1 * MS, 0, 0, 0, "user"), *rows, Row(at, 1 * MS, 0, 0, 0, "user")]
+    path = write(
+        Recorded(0, at + 1 * MS, rows, [Thread(0, 10, 10, "server", 0, 0, None)]),
+        tmp_path_factory.mktemp("runs") / "server.hw",
+    )
+    document = path / "recording.json"
+    document.write_text(json.dumps({**json.loads(document.read_text()), "command": None}))
+    return path
+
+
+def test_of_a_server_it_tells_how_long_each_task_takes(server: Path) -> None:
+    table = headway("what-if", server, "--disk", "2x")
+    assert table.returncode == 0, table.stderr
+    assert "20 tasks on 1 processor: each took 7.00 ms, 99 % up to 7.00 ms, 126 per second" in table.stdout
+    lines = [line.split() for line in table.stdout.splitlines()]
+    assert ["wait.disk", "2x", "as", "fast", "5.00", "ms", "29", "%", "127", "to", "168"] in lines
+    assert ["GET", "/", "10", "7.00", "ms", "5.00", "ms", "5.00", "ms", "29", "%"] in lines
+    found = json.loads(headway("what-if", server, "--disk", "2x", "--format", "json").stdout)
+    jsonschema.validate(found, schema_of("what-if"))
+    (prediction,) = found["predictions"]
+    assert [(one["title"], one["count"]) for one in prediction["units"]] == [
+        (None, 20),
+        ("POST /order", 10),
+        ("GET /", 10),
+    ]
+    assert prediction["units"][0]["mean"] == {"recorded": 7 * MS, "low": 5 * MS, "high": 5 * MS}
+
+
+def test_of_a_server_it_ranks_what_tasks_consist_of(server: Path) -> None:
+    ranked = headway("what-if", server)
+    assert ranked.returncode == 0, ranked.stderr
+    first = ranked.stdout.splitlines()[4]
+    assert first.split()[:4] == ["wait.disk", "2x", "as", "fast"]
+    assert "wait.epoll" not in ranked.stdout, "waiting for clients is no part of a task"
+
+
 def test_the_path_is_the_same_in_three_forms(run: Path) -> None:
     table = headway("critical-path", run)
     assert table.returncode == 0, table.stderr

@@ -82,6 +82,9 @@ def command(
     headway replays the recorded run with the changes. Without one it tries what the critical path consists of, and
     lists what is worth it. Every answer is a range; -v lists what the ranges rest on. There is no answer where the
     unchanged replay is more than 10 % off.
+
+    Of a recording of programs that ran before, and have tasks, it tells how long each task takes, and how many there
+    are in a second.
     """
     need("recording")
     from headway.recording.reader import Recording
@@ -90,6 +93,7 @@ def command(
     from headway.replay.functions import read_shares
     from headway.replay.predict import check_error, model_of
     from headway.replay.rows import load
+    from headway.replay.units import units_in
     from headway.views.what_if import COLUMNS, document_of_predictions, prediction_rows, write_predictions
 
     changes = parse_changes(
@@ -105,13 +109,14 @@ def command(
 
         with spinner("reading the transitions", lambda: done):
             rows = load(recording, shown)
+            units = units_in(recording, rows)
         has_command = recording.document.command is not None
         damaged = dict(recording.damaged)
     for name, why in damaged.items():
         say(clean(f"{name} is left out: {why}"))
     say_spinning(path)
     with spinner("following the wake-ups"):
-        model = model_of(rows, command=has_command, tid=tid, functions=functions)
+        model = model_of(rows, command=has_command, tid=tid, functions=functions, units=units)
     if not anyway:
         check_error(model, "record it again with fewer others running, or take the wide ranges with --anyway")
     if changes:

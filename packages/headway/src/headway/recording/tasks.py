@@ -22,7 +22,7 @@ from .ledger import Account
 if TYPE_CHECKING:
     from .reader import Recording
 
-__all__ = ["MOST", "TasksOfRows", "with_tasks"]
+__all__ = ["MOST", "TasksOfRows", "has_tasks", "with_tasks"]
 
 MOST = 1024
 """So many tasks of a thread are told apart, as in linux/bpf/tasks/tasks.h; the others are one."""
@@ -104,9 +104,14 @@ def _tasks_in(table: pa.Table) -> bool:
     return any(table.column(name).null_count < len(table) for name in ("task", "task_id"))
 
 
+def has_tasks(recording: Recording) -> bool:
+    """Return whether a row has a task. Only the columns of tasks are read."""
+    return any(_tasks_in(table) for table in recording.tables("transitions", ("task", "task_id")))
+
+
 def with_tasks(recording: Recording, ledger: Ledger) -> Ledger:
     """Return the ledger with the tasks of the rows; the ledger itself if no row has one."""
-    if not any(_tasks_in(table) for table in recording.tables("transitions", ("task", "task_id"))):
+    if not has_tasks(recording):
         return ledger
     rows = TasksOfRows()
     for batch in recording.batches():

@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 class Replay:
     finish: NDArray[np.int64]
+    reached: NDArray[np.int64]
+    left_at: NDArray[np.int64]
     ready: int
     forced: int
     end: int
@@ -28,4 +30,4 @@ class Replay:
         meet: bool,
         punctual: bool,
     ) -> None: ...
-    def run(self, follow: int) -> Self: ...
+    def run(self, follow: int, traced: bool = ...) -> Self: ...

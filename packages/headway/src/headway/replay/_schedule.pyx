@@ -144,6 +144,12 @@ cdef class Replay:
     """How long all threads were ready, together."""
     cdef readonly int64_t forced
     """Waits that nothing would have ended, and that were given up."""
+    cdef readonly object reached
+    """When each step was come to, shape (steps,); -1: it was not. Shape (0,) unless that was asked for."""
+    cdef readonly object left_at
+    """When the thread went on with work after each step, likewise."""
+    cdef int64_t[::1] reached_, left_at_
+    cdef bint traced
     cdef readonly int64_t end
     """When the thread ended that was followed, or the last one."""
 
@@ -190,9 +196,12 @@ cdef class Replay:
             np.zeros(threads, np.int64)
         )
 
-    def run(self, Py_ssize_t follow):
-        """Replay until thread ``follow`` ends, or if it is -1 until all have."""
+    def run(self, Py_ssize_t follow, bint traced=False):
+        """Replay until thread ``follow`` ends, or if it is -1 until all have. ``traced``: tell when steps were made."""
         cdef Py_ssize_t thread
+        self.traced = traced
+        self.reached, self.left_at = (np.full(self.kind.shape[0] if traced else 0, -1, np.int64) for _ in range(2))
+        self.reached_, self.left_at_ = self.reached, self.left_at
         for thread in range(self.threads):
             if self.first[thread] == self.first[thread + 1]:
                 self.where[thread] = ENDED
@@ -293,7 +302,14 @@ cdef class Replay:
         self.ready += self.begun[thread] - self.ready_since[thread]
         self.delay[thread], self.patience[thread], self.urgent[thread] = 0, self.slice, False
         self.chunk[thread] = self.left[thread]
+        self.note_left(thread)
         return self.after(self.begun[thread] + self.left[thread], thread, WORK_DONE)
+
+    cdef void note_left(self, int32_t thread) noexcept:
+        """The thread goes on with the work after its last step."""
+        cdef int64_t step = self.step[thread] - 1
+        if self.traced and step >= self.first[thread] and self.left_at_[step] < 0:
+            self.left_at_[step] = self.begun[thread]
 
     cdef int release(self, int32_t thread) except -1:
         """The thread gives its processor back, if it has one."""
@@ -320,6 +336,8 @@ cdef class Replay:
         while True:
             step = self.step[thread]
             kind = self.kind[step]
+            if self.traced and self.reached_[step] < 0:
+                self.reached_[step] = self.now
             if kind == WAKE:
                 target = self.target[step]
                 if self.sends(thread, step, target, runs):
@@ -407,6 +425,7 @@ cdef class Replay:
         self.token[thread] += 1
         self.chunk[thread] = self.left[thread]
         self.begun[thread] = self.now + delay
+        self.note_left(thread)
         return self.after(self.begun[thread] + self.left[thread], thread, WORK_DONE)
 
     # ---- processors ----

@@ -16,7 +16,8 @@ from headway.model import Kind, kind_of
 from .changes import Change, Faster, LockFree, Processors, Without
 from .path import CriticalPath, PieceKind, critical_path
 from .predict import Model, Prediction
-from .rows import Activity
+from .rows import Activity, Ints
+from .units import Units, within
 
 __all__ = ["Candidate", "candidates", "rank"]
 
@@ -38,9 +39,17 @@ class Candidate:
 
 
 def candidates(model: Model, path: CriticalPath) -> list[Candidate]:
-    """Return the changes that are worth trying, those that are about most of the critical path first."""
-    least = max(int(model.recorded * LEAST_SHARE), 1)
-    found = [one for one in _all(model, path) if one.on_path >= least]
+    """Return the changes that are worth trying, those that are about most of the critical path first.
+
+    Of a recording without an end of its own, they are about most of the time of its units of work.
+    """
+    if model.whole and model.units is not None:
+        of_units = list(_of_units(model, model.units, path))
+        whole = max(sum(one.on_path for one in of_units), 1)
+        found = [one for one in of_units if one.on_path >= whole * LEAST_SHARE]
+    else:
+        least = max(int(model.recorded * LEAST_SHARE), 1)
+        found = [one for one in _all(model, path) if one.on_path >= least]
     found.sort(key=lambda one: (-one.on_path, str(one.change)))
     kept = found[:MOST]
     # Whether the run needs all its processors is always of interest.
@@ -65,7 +74,13 @@ def rank(
             found.append((one, model.predict([one.change])))
         except HeadwayError:
             continue  # the name of a thread or state means something else as a pattern
-    return sorted(found, key=lambda pair: (min(pair[1].gain), max(pair[1].gain)), reverse=True)
+    return sorted(found, key=lambda pair: _gain(model, pair[1]), reverse=True)
+
+
+def _gain(model: Model, one: Prediction) -> tuple[float, float]:
+    """Return the lowest and the highest gain: of the units of work, where the recording has no end of its own."""
+    gain = one.units[0].gain if model.whole and one.units else one.gain
+    return min(gain), max(gain)
 
 
 def _all(model: Model, path: CriticalPath) -> Iterator[Candidate]:
@@ -89,6 +104,50 @@ def _all(model: Model, path: CriticalPath) -> Iterator[Candidate]:
     yield from _locks(path, patterns)
     yield Candidate(Processors(1, True), ready)
     yield from _neighbours(model, path, ready)
+
+
+def _of_units(model: Model, units: Units, path: CriticalPath) -> Iterator[Candidate]:
+    """Yield the changes to what units of work consist of."""
+    rows, wakeups = path.rows, model.graph.wakeups
+    patterns = _patterns([thread.name for thread in rows.threads])
+    inside = within(units, rows)
+    length = np.where(inside, rows.end - rows.begin, 0)
+    kinds = rows.kinds()
+    table = np.array([kind.in_rpi for kind in kinds], np.bool_)
+    by_state: defaultdict[tuple[str, str], int] = defaultdict(int)
+    runs = inside & (rows.activity == Activity.RUNS) & table[rows.state]
+    columns = [(rows.thread[runs], rows.state[runs], (length - np.maximum(rows.taken, 0))[runs])]
+    given = inside[rows.amount_row] & table[rows.amount_state]
+    columns.append((rows.thread[rows.amount_row[given]], rows.amount_state[given], rows.amount[given]))
+    for thread, state, time in columns:
+        for one, of_state, of_time in _summed(thread, state, time):
+            by_state[patterns[one], rows.states[of_state]] += of_time
+    for (name, state_name), of_time in by_state.items():
+        yield Candidate(Faster(f"{name}:{_escaped(state_name)}", HALF), of_time)
+    waits = inside & (rows.activity == Activity.WAITS)
+    alone = waits & (wakeups.source < 0)
+    for _, of_state, of_time in _summed(np.zeros(int(alone.sum()), np.int64), rows.state[alone], length[alone]):
+        if kinds[of_state] is Kind.WAIT:
+            yield Candidate(Faster(_escaped(rows.states[of_state]), HALF), of_time)
+    locked = np.flatnonzero(waits & (wakeups.source >= 0) & (rows.futex != 0))
+    by_lock: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for row in locked.tolist():
+        by_lock[patterns[int(rows.thread[row])], int(rows.futex[row])] += int(length[row])
+    for (name, address), of_time in by_lock.items():
+        yield Candidate(LockFree(f"{name}:{address:#x}", rows.locks.get(address, "")), of_time)
+    ready = int(length[rows.activity == Activity.READY].sum())
+    yield Candidate(Processors(1, True), ready)
+    yield from _neighbours(model, path, ready)
+
+
+def _summed(thread: Ints, state: Ints, time: Ints) -> Iterator[tuple[int, int, int]]:
+    """Yield the sum of times by thread and state."""
+    if not len(thread):
+        return
+    keys, place = np.unique(np.stack((thread, state), axis=1), axis=0, return_inverse=True)
+    sums = np.bincount(place.ravel(), time, len(keys))
+    for (one, of_state), total in zip(keys.tolist(), sums.tolist(), strict=True):
+        yield one, of_state, int(total)
 
 
 def _escaped(word: str) -> str:

@@ -26,6 +26,7 @@ from .functions import FunctionShares
 from .graph import WaitGraph, Waits, build
 from .path import find_end
 from .rows import Rows
+from .units import Moments, UnitPrediction, Units, moments_of, predict_units
 from .wakeups import find_wakeups
 
 __all__ = ["Assumption", "Model", "Prediction", "check_error", "model_of"]
@@ -65,6 +66,8 @@ class Prediction:
     """What the range rests on, in words."""
     notes: tuple[str, ...]
     """What is to be known about it, in words."""
+    units: tuple[UnitPrediction, ...] = ()
+    """What becomes of the units of work: first of all of them, then of those of each title."""
 
     @property
     def gain(self) -> tuple[float, float]:
@@ -73,11 +76,22 @@ class Prediction:
 
 
 class Model:
-    """A wait graph that predicts. ``functions``: a profile of the same program, to find functions in."""
+    """A wait graph that predicts. ``functions``: a profile of the same program, to find functions in.
 
-    def __init__(self, graph: WaitGraph, functions: FunctionShares | None = None, *, whole: bool = False) -> None:
+    ``units``: units of work, of which it is predicted how long they take, too.
+    """
+
+    def __init__(
+        self,
+        graph: WaitGraph,
+        functions: FunctionShares | None = None,
+        *,
+        whole: bool = False,
+        units: Units | None = None,
+    ) -> None:
         """``whole``: the run ends when all threads have done what they did, and not when the followed one has."""
-        self.graph, self.functions = graph, functions
+        self.graph, self.functions, self.whole = graph, functions, whole
+        self.units = units if units is not None and len(units) else None
         self._follow = -1 if whole else graph.end.thread
 
     @property
@@ -115,11 +129,14 @@ class Model:
         effect = apply(self.graph, wanted, self.functions)
         ratios = []
         forced = 0
+        moments: list[Moments] = []
         for assumption in (LEAST, MOST):
             replay = self._replay(effect, assumption, most=assumption is MOST)
             base = self.unchanged[assumption]
             ratios.append(replay.end / max(base.end, 1))
             forced = max(forced, replay.forced - base.forced)
+            if self.units is not None and effect.graph is self.graph:
+                moments.append(moments_of(self.graph, replay, self.units))
         margin = abs(self.error)
         low = round(self.recorded * max(min(ratios) - margin, 0.0))
         high = round(self.recorded * (max(ratios) + margin))
@@ -131,7 +148,19 @@ class Model:
             )
         if forced:
             notes.append(f"{forced:,} waits were given up: in the changed run nothing ends them")
-        return Prediction(wanted, self.recorded, low, high, self._assumptions(effect), tuple(notes))
+        units: tuple[UnitPrediction, ...] = ()
+        if self.units is not None and moments:
+            units = predict_units(self.units, self._moments_unchanged, moments, WORST_ERROR)
+        elif self.units is not None:
+            notes.append("what becomes of single tasks is not told where threads are added")
+        return Prediction(wanted, self.recorded, low, high, self._assumptions(effect), tuple(notes), units)
+
+    @cached_property
+    def _moments_unchanged(self) -> list[Moments]:
+        """When the units began and ended in the unchanged replays."""
+        if self.units is None:
+            return []
+        return [moments_of(self.graph, self.unchanged[assumption], self.units) for assumption in (LEAST, MOST)]
 
     def _assumptions(self, effect: Effect) -> tuple[str, ...]:
         found: list[str] = list(effect.assumptions)
@@ -167,17 +196,24 @@ class Model:
             SLICE,
             assumption.meet,
             assumption.punctual,
-        ).run(self._follow)
+        ).run(self._follow, self.units is not None)
 
 
-def model_of(rows: Rows, *, command: bool, tid: int | None, functions: FunctionShares | None = None) -> Model:
-    """Return the model of a recorded run, to the end of thread ``tid``, or of the run.
+def model_of(
+    rows: Rows,
+    *,
+    command: bool,
+    tid: int | None,
+    functions: FunctionShares | None = None,
+    units: Units | None = None,
+) -> Model:
+    """Return the model of a recorded run and its units of work, to the end of thread ``tid``, or of the run.
 
     ``command``: the recording is of a command, and its run ends with the command's first thread. Raises HeadwayError if
     there is no such thread.
     """
     graph = build(rows, find_wakeups(rows), find_end(rows, command=command, tid=tid))
-    return Model(graph, functions, whole=not command and tid is None)
+    return Model(graph, functions, whole=not command and tid is None, units=units)
 
 
 def check_error(model: Model, remedy: str) -> None:

@@ -13,7 +13,7 @@ from headway.errors import HeadwayError
 from headway.model import NO_STATE, Batch, Kind, ThreadSeen, Transitions, Window, kind_of
 from headway.recording.reader import Recording
 
-__all__ = ["MAX_ROWS", "Activity", "Ints", "Others", "Rows", "gather", "load"]
+__all__ = ["MAX_ROWS", "Activity", "Ints", "Others", "Rows", "gather", "load", "places"]
 
 Ints = NDArray[np.int64]
 
@@ -219,8 +219,8 @@ def _columns(rows: Transitions, numbers: Ints, words: dict[str, int], window: Wi
         "duration": np.where(rows.duration > 0, np.maximum(end - begin, 0), 0),
         "taken": rows.taken.astype(np.int64),
         "cpu": rows.cpu.astype(np.int64),
-        "thread": _places(rows.thread, numbers),
-        "waker": _places(rows.waker, numbers),
+        "thread": places(rows.thread, numbers),
+        "waker": places(rows.waker, numbers),
         "waker_tid": rows.waker_tid.astype(np.int64),
         "state": table[np.minimum(rows.state, len(table) - 1)],
         "futex": np.zeros(len(rows), np.int64) if rows.futex is None else rows.futex.astype(np.uint64).view(np.int64),
@@ -230,7 +230,8 @@ def _columns(rows: Transitions, numbers: Ints, words: dict[str, int], window: Wi
     return {name: column[~outside] for name, column in found.items()} if outside.any() else found
 
 
-def _places(column: NDArray[np.int32], numbers: Ints) -> Ints:
+def places(column: NDArray[np.int32], numbers: Ints) -> Ints:
+    """Return the places of threads in `Rows.threads`, by their numbers; -1: none, -2: not one of ``numbers``."""
     if not len(numbers):
         return np.where(column < 0, -1, -2).astype(np.int64)
     place = np.minimum(np.searchsorted(numbers, column), len(numbers) - 1)

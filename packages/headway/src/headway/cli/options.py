@@ -12,7 +12,7 @@ import click
 
 from headway.dataclass import dataclass
 from headway.linux.levels import COUNTED_AT_CLOCKS, Level
-from headway.linux.options import STATE_NAME, MarkedFunctions, MeasureOptions, Selection
+from headway.linux.options import PROTOCOLS, STATE_NAME, MarkedFunctions, MeasureOptions, Selection
 from headway.model import GroupBy
 from headway.views.listing import LINES, Listing
 
@@ -194,6 +194,13 @@ _MORE = (
         "mysql and php are ready-made sets (docs/tasks.md). May be repeated. This is --tasks, too.",
     ),
     click.option(
+        "--requests",
+        type=click.Choice(PROTOCOLS),
+        multiple=True,
+        help="Measure requests of this protocol as tasks, recognised by the first bytes that a thread reads "
+        "(docs/tasks.md). May be repeated. This is --tasks, too.",
+    ),
+    click.option(
         "--print-probes",
         is_eager=True,
         expose_value=False,
@@ -273,6 +280,7 @@ class TargetOptions:
     spin: bool = False
     task_attributes: tuple[str, ...] = ()
     task_probes: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
 
     @property
     def given(self) -> bool:
@@ -322,7 +330,7 @@ class TargetOptions:
     @property
     def with_tasks(self) -> bool:
         """Whether time is to be charged to tasks, too."""
-        return self.tasks or self.python_tasks or bool(self.task_attributes or self.task_probes)
+        return self.tasks or self.python_tasks or bool(self.task_attributes or self.task_probes or self.requests)
 
     def options(
         self,
@@ -387,6 +395,7 @@ class TargetOptions:
             tasks=self.with_tasks,
             task_attributes=self.task_attributes,
             task_probes=self.task_probes,
+            requests=tuple(dict.fromkeys(self.requests)),
             durations=durations,
             publish=self.publishes,
             publish_all=self.publish_all,

@@ -11,12 +11,16 @@ from headway.linux.levels import Level
 if TYPE_CHECKING:
     from headway.conditions import Condition
 
-__all__ = ["MAX_IDS", "STATE_NAME", "MarkedFunctions", "MeasureOptions", "Selection"]
+__all__ = ["MAX_IDS", "PROTOCOLS", "STATE_NAME", "MarkedFunctions", "MeasureOptions", "Selection"]
 
 MAX_IDS = 1 << 22
 """PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h)."""
 STATE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """What may follow ``user.`` in the name of a state."""
+
+
+PROTOCOLS = ("http", "redis", "postgres")
+"""Protocols whose requests are recognised by their first bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class MeasureOptions:
     """Tasks that begin and end at static probes of programs, as the user wrote them (`headway.linux.probes`). With
     ``tasks``.
     """
+    requests: tuple[str, ...] = ()
+    """Protocols of which requests are tasks, recognised by their first bytes: of `PROTOCOLS`. With ``tasks``."""
     cgroups: bool = False
     """Tell the control group of each thread."""
     stacks: bool = False

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from headway.recording.queries.comparison import Course
     from headway.recording.queries.instant import Doing, Instant
     from headway.replay.predict import Prediction
+    from headway.replay.units import UnitPrediction
 
 __all__ = ["SECONDS", "TOOLS", "Tool", "ask"]
 
 SECONDS = 60.0
 """A query that takes longer is ended, and so is a list of changes."""
+_TASKS = 5
+"""Titles of tasks of a prediction that are told: all together, and those that take longest."""
 _MOST = 1000
 """The largest limit of rows."""
 
@@ -384,6 +387,7 @@ def _what_if(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
     from headway.replay.functions import read_shares
     from headway.replay.predict import check_error, model_of
     from headway.replay.rows import load
+    from headway.replay.units import units_in
     from headway.views.what_if import document_of_predictions
 
     changes = parse_changes(
@@ -404,10 +408,11 @@ def _what_if(files: ReadableFiles, given: Mapping[str, Any]) -> dict[str, Any]:
 
     with Recording(real) as recording:
         rows = load(recording, in_time)
+        units = units_in(recording, rows)
         ledger = replace(recording.document.ledger, window=recording.window)
         damaged = [f"{name} is left out: {why}" for name, why in recording.damaged.items()]
         command = recording.document.command is not None
-    model = model_of(rows, command=command, tid=given["tid"], functions=functions)
+    model = model_of(rows, command=command, tid=given["tid"], functions=functions, units=units)
     check_error(model, "record it again with fewer others running")
     found = [model.predict(changes)] if changes else [one for _, one in rank(model, in_time)]
     known = document_of_predictions((), model, given["file"])
@@ -434,8 +439,27 @@ def _prediction(one: Prediction, unit: str) -> dict[str, Any]:
         "changes": listed([str(change) for change in one.changes]),
         "wall_time": _ranged(one.low, one.high, unit),
         "gain": _ranged(round(least, 6), round(most, 6), "1"),
+        **({"tasks": [_task_prediction(each, unit) for each in one.units[:_TASKS]]} if one.units else {}),
         "assumptions": listed(one.assumptions),
         "notes": listed(one.notes),
+    }
+
+
+def _task_prediction(one: UnitPrediction, unit: str) -> dict[str, Any]:
+    """Return what becomes of the tasks of one title. No range: the unchanged replay of them is too far off."""
+    known = {}
+    if one.low is not None and one.high is not None:
+        known = {
+            "mean": _ranged(round(one.low.mean), round(one.high.mean), unit),
+            "p99": _ranged(round(one.low.p99), round(one.high.p99), unit),
+            "rate": _ranged(one.low.rate, one.high.rate, f"1/{unit}"),
+        }
+    return {
+        "title": short(one.title) if one.title else "all tasks",
+        "count": one.count,
+        "recorded_mean": round(one.recorded.mean),
+        "model_error": round(one.error, 6),
+        **known,
     }
 
 

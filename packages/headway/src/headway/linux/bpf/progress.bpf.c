@@ -25,7 +25,7 @@
 #include "regions/regions.h"
 #include "samples/code_samples.h"
 #include "samples/state_samples.h"
-#include "tasks/task_probes.h"
+#include "tasks/socket_requests.h"
 #include "polling/submissions.h"
 #include "unwinding/recent_code.h"
 
@@ -1044,6 +1044,47 @@ int handle_task_probe(void *ctx)
 	if (begin_event(p, &record, &now, AT_TASK_PROBE, USER, STATE_GOES_ON) && record && !is_undivided(p) &&
 		reach_task_probe(p->thread_record, bpf_get_attach_cookie(ctx), now))
 		p->cost_pending += (bpf_ktime_get_ns() - now) << COST_BITS;
+	leave(p);
+	return 0;
+}
+
+/* ---- requests ---- */
+
+/* Returns whether requests are told apart, and this processor runs a measured thread of its own. */
+INLINE bool may_have_request(struct processor *p)
+{
+	return OPTION(tasks) && settings.requests && p && !runs_no_measured_thread(p) && !p->busy && !is_let_be(p) &&
+		p->thread_record != THREAD_UNSEEN && p->task == (u64)bpf_get_current_task_btf();
+}
+
+/* A call has ended, and that was charged: the thread may have read a request. */
+SEC("tp_btf/sys_exit")
+int handle_received(u64 *ctx)
+{
+	struct processor *p = this_processor();
+	struct pt_regs *regs = (void *)ctx[0];
+	if (!may_have_request(p) || (s64)ctx[1] < 4 || role_of_call(CALL_IN_PROGRESS(regs)) != RECEIVES ||
+		COMPAT_CALL(regs))
+		return 0;
+	enter(p);
+	u64 began = bpf_ktime_get_ns();
+	if (receive_request(p->thread_record, ctx[1], p->since))
+		p->cost_pending += (bpf_ktime_get_ns() - began) << COST_BITS;
+	leave(p);
+	return 0;
+}
+
+/* A call begins, and the code before it was charged: the thread may have answered its request. */
+SEC("tp_btf/sys_enter")
+int handle_call_of_request(u64 *ctx)
+{
+	struct processor *p = this_processor();
+	struct pt_regs *regs = (void *)ctx[0];
+	u32 role = role_of_call(ctx[1]);
+	if (!role || !may_have_request(p) || COMPAT_CALL(regs))
+		return 0;
+	enter(p);
+	look_at_call(p->thread_record, role, p->since);
 	leave(p);
 	return 0;
 }

@@ -30,7 +30,7 @@ from headway.linux.procfs import processors
 from ..polling import checks
 from ..polling.checks import StatusChecks
 from ..shared import states
-from ..shared.layout import PUBLISHED, STATES, UNDIVIDED
+from ..shared.layout import PROTOCOLS, PUBLISHED, STATES, UNDIVIDED
 from ..shared.settings import pack_settings
 from ..threads.user_maps import taking_maps
 from . import relocated
@@ -95,6 +95,8 @@ _LAYERS: Mapping[str, Level] = {
     "handle_page_fault_begin": Level.CALLS,
     "handle_page_fault_end": Level.CALLS,
     "handle_signal_deliver": Level.CALLS,
+    "handle_received": Level.CALLS,
+    "handle_call_of_request": Level.CALLS,
     "handle_reclaim_begin": Level.CALLS,
     "handle_reclaim_end": Level.CALLS,
     "handle_submission": Level.CALLS,
@@ -161,6 +163,8 @@ class Shape:
     """Time is charged to tasks, too."""
     task_probes: bool = False
     """Some of them begin and end at static probes."""
+    requests: int = 0
+    """Requests of these protocols are tasks (bits: `layout.PROTOCOLS`)."""
     record: bool = False
     level: Level = Level.INTERRUPTS
     budget: bool = False
@@ -193,6 +197,7 @@ class Shape:
             spin=options.spin,
             tasks=options.tasks,
             task_probes=bool(options.task_probes),
+            requests=sum(PROTOCOLS[protocol] for protocol in options.requests),
             record=record,
             level=options.most,
             budget=options.budget is not None,
@@ -229,6 +234,8 @@ SHAPES: Mapping[str, Shape] = {
     "record --tasks": Shape(tasks=True, record=True),
     "stat --task": Shape(tasks=True, task_probes=True),
     "record --task": Shape(tasks=True, task_probes=True, record=True),
+    "stat --requests": Shape(tasks=True, requests=sum(PROTOCOLS.values())),
+    "record --requests": Shape(tasks=True, requests=sum(PROTOCOLS.values()), record=True),
     "record -a --why": Shape(everything=True, record=True, why=True),
     "stat --level calls": Shape(level=Level.CALLS),
     "stat --level switches": Shape(level=Level.SWITCHES),
@@ -266,6 +273,7 @@ SHAPES: Mapping[str, Shape] = {
         spin=True,
         tasks=True,
         task_probes=True,
+        requests=sum(PROTOCOLS.values()),
         record=True,
         durations=8,
         publish=True,
@@ -405,6 +413,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "unwind": shape.unwind,
         "samples": shape.stacks or shape.spin,
         "tasks": shape.tasks,
+        "requests": shape.requests,
         "record": shape.record,
         "has_steal": features.steal,
         "has_prev_state": has_prev_state,
@@ -426,6 +435,8 @@ def leave_out_needless(programs: Object, shape: Shape, features: Features) -> No
         "handle_function_exit": not shape.functions,
         "handle_function_return": not shape.functions,
         "handle_task_probe": not shape.task_probes,
+        "handle_received": not shape.requests,
+        "handle_call_of_request": not shape.requests,
         "handle_sched_waking": not (shape.why or shape.record),
         "handle_sched_migrate_task": not features.fetch,
         "divide_ready_threads": not features.fetch,

@@ -251,6 +251,9 @@ struct task_key {
 	__u32 name; /* its number in the program; OTHER_TASKS: all for which there is no room */
 };
 
+/* Protocols of which requests are recognised by their first bytes (socket_requests.h). */
+enum protocol { PROTOCOL_HTTP = 1, PROTOCOL_REDIS = 2, PROTOCOL_POSTGRES = 4 };
+
 enum task_probe_size {
 	N_TASK_PROBES = 256, /* places where tasks begin or end; the first is none */
 	N_ARGUMENTS = 4, /* arguments that a task's name may have */
@@ -1139,6 +1142,7 @@ struct settings {
 	__u32 n_processes; /* numbers of processes, of which the first is none */
 	__u32 publish; /* threads can read what they have done so far: one of enum publish */
 	__u32 published; /* threads that there is room for in a publication, of which the first is none */
+	__u32 requests; /* requests of these protocols are tasks: of enum protocol */
 	__u32 other_accounts; /* `tasks` or `publish`: what is added to a thread's cell is added elsewhere too */
 	__u8 check_of[N_CALLS]; /* call -> 1 + its check; 0: none */
 	struct check checks[N_CHECKS];

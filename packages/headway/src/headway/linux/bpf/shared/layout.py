@@ -21,6 +21,7 @@ __all__ = [
     "LOSSES",
     "N_STACK",
     "OPERAND_FLAGS",
+    "PROTOCOLS",
     "PUBLICATION_MAGIC",
     "PUBLICATION_VERSION",
     "PUBLISHED",
@@ -91,6 +92,8 @@ PUBLISHED = _numbers("published_size", "publish")
 """How the memory is divided in which threads read what they have done, and who can read it."""
 PUBLICATION_MAGIC, PUBLICATION_VERSION = CONSTANTS["PUBLICATION_MAGIC"], CONSTANTS["PUBLICATION_VERSION"]
 """What the memory begins with in which it reads them."""
+PROTOCOLS = {n.removeprefix("PROTOCOL_").lower(): bit for n, bit in _numbers("protocol").items()}
+"""The bits of protocols of which requests are recognised."""
 TASK_PROBES, OPERAND_FLAGS = _numbers("task_probe_size"), _numbers("operand_flag")
 """How much the programs know of the probes at which tasks begin and end, and how they find their arguments."""
 N_STACK = CONSTANTS["N_STACK"]

@@ -53,6 +53,9 @@ struct probed_thread {
 	u64 id; /* of its task; 0: none */
 	u32 begun; /* tasks so far */
 	u32 n_open;
+	u32 socket; /* 1 + the descriptor from which its request came (socket_requests.h); 0: it has none */
+	u16 answered; /* 1: something was sent there since */
+	u16 alone; /* 1: the thread has no other client */
 	struct open_task open[N_OPEN_TASKS];
 	struct folding folding;
 };
@@ -187,6 +190,28 @@ GLOBAL u64 fold_characters(u32 from)
 	return 1;
 }
 
+/* Adds the text from a place on to the name. */
+GLOBAL u64 fold_text(u32 from)
+{
+	struct probed_thread *t = this_probed_thread(0);
+	if (!OPTION(tasks) || !t)
+		return 0;
+	struct folding *f = &t->folding;
+	f->path = f->text[MASKED(from, ARGUMENT_BYTES)] == '/';
+	f->state = BETWEEN_WORDS;
+	f->part = f->length;
+	f->characters = f->digits = f->others = 0;
+	for (u32 i = from; i < ARGUMENT_BYTES; i += FOLDED_AT_ONCE)
+		if (!fold_characters(i))
+			break;
+	if (f->path)
+		end_path_part(f);
+	else if (character_before(f, 1) == ';')
+		f->length -= 1;
+	f->space = 0;
+	return 0;
+}
+
 /* Returns an argument of the probe that the thread has come to; it is the address of a text. -1: it cannot be read. */
 GLOBAL u64 probe_argument(u32 place, u32 which)
 {
@@ -227,18 +252,7 @@ GLOBAL u64 fold_argument(u32 place, u32 which)
 		put_character(f, '?');
 		return 0;
 	}
-	f->path = f->text[0] == '/';
-	f->state = BETWEEN_WORDS;
-	f->part = f->length;
-	f->characters = f->digits = f->others = 0;
-	for (u32 i = 0; i < ARGUMENT_BYTES; i += FOLDED_AT_ONCE)
-		if (!fold_characters(i))
-			break;
-	if (f->path)
-		end_path_part(f);
-	else if (character_before(f, 1) == ';')
-		f->length -= 1;
-	f->space = 0;
+	fold_text(0);
 	return 0;
 }
 
@@ -259,19 +273,20 @@ GLOBAL u64 put_part_of_name(u32 place, u32 at)
 	return 1;
 }
 
-/* Makes the name of the task that begins at a probe. Returns it as task_record_of takes it; 0: it is empty. */
-GLOBAL u64 name_of_probed_task(u32 number, u32 place)
+INLINE void begin_name(struct folding *f)
+{
+	f->length = f->space = 0;
+	__builtin_memset(f->name, 0, sizeof(f->name));
+}
+
+/* Returns the name that was made, as task_record_of takes it; 0: it is empty. */
+GLOBAL u64 number_of_folded_name(u32 number)
 {
 	struct thread_record *record = thread_record_at(number);
 	struct probed_thread *t = this_probed_thread(0);
 	if (!OPTION(tasks) || !record || !t)
 		return 0;
 	struct folding *f = &t->folding;
-	f->length = f->space = 0;
-	__builtin_memset(f->name, 0, sizeof(f->name));
-	for (u32 i = 0; i < TASK_NAME_LENGTH; i++)
-		if (!put_part_of_name(place, i))
-			break;
 	u64 length = f->length;
 	if (!length || f->name[0] == ' ')
 		return 0;
@@ -281,6 +296,19 @@ GLOBAL u64 name_of_probed_task(u32 number, u32 place)
 	bpf_probe_read_kernel(record->task_name.name, MASKED(length, TASK_NAME_LENGTH), f->name);
 	u64 shared = number_of_task_name(number, NAME_IN_RECORD);
 	return shared == TASK_NAME_NONE ? OTHER_TASKS : SHARED_NAMES + shared;
+}
+
+/* Makes the name of the task that begins at a probe, and returns it likewise. */
+GLOBAL u64 name_of_probed_task(u32 number, u32 place)
+{
+	struct probed_thread *t = this_probed_thread(0);
+	if (!OPTION(tasks) || !t)
+		return 0;
+	begin_name(&t->folding);
+	for (u32 i = 0; i < TASK_NAME_LENGTH; i++)
+		if (!put_part_of_name(place, i))
+			break;
+	return number_of_folded_name(number);
 }
 
 /* ---- tasks ---- */
@@ -300,6 +328,7 @@ INLINE struct probed_thread *probed_thread_of(struct processor *p, struct thread
 		t->birth = record->birth;
 		t->n_open = 0;
 		t->id = 0;
+		t->socket = 0;
 	}
 	return t;
 }
@@ -353,6 +382,20 @@ INLINE void open_probed_task(
 	begin_task(p, record, number, t->id, name);
 }
 
+/* The thread works on another task from now on. `name`: of one that begins; 0: on that in which the last one was. */
+INLINE void change_task(
+	struct processor *p, struct thread_record *record, struct probed_thread *t, u32 number, u32 task, u32 name, u64 now)
+{
+	record->task_since = now;
+	if (name)
+		open_probed_task(p, record, t, number, task, name);
+	else
+		go_on_with_task(p, record, number, record->task_record, t->id);
+	record->last_poll_state = 0; /* another task asks for other things: a row of status checks ends */
+	record->polling = 0;
+	forget_pending(p);
+}
+
 /* The thread has come to a probe, and its span until now is charged. Returns whether it works on another task from here on. */
 GLOBAL u64 reach_task_probe(u32 number, u32 place, u64 now)
 {
@@ -369,14 +412,7 @@ GLOBAL u64 reach_task_probe(u32 number, u32 place, u64 now)
 		return 0;
 	if (!close_probed_task(number, probe->task) && !name)
 		return 0;
-	record->task_since = now;
-	if (name)
-		open_probed_task(p, record, t, number, probe->task, name);
-	else
-		go_on_with_task(p, record, number, record->task_record, t->id);
-	record->last_poll_state = 0; /* another task asks for other things: a row of status checks ends */
-	record->polling = 0;
-	forget_pending(p);
+	change_task(p, record, t, number, probe->task, name, now);
 	return 1;
 }
 

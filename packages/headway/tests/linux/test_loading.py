@@ -15,6 +15,7 @@ from headway.errors import HeadwayError
 from headway.linux.bpf.programs import kernel_types, loading
 from headway.linux.bpf.programs.libbpf import Library, Object
 from headway.linux.bpf.programs.loading import SHAPES, Features, Shape
+from headway.linux.bpf.shared.layout import PROTOCOLS
 from headway.linux.levels import Level
 from headway.linux.options import MeasureOptions, Selection
 from headway.linux.sources.ebpf import BpfSource
@@ -44,7 +45,7 @@ NOT_IN_A_SHAPE = {
 @pytest.mark.parametrize("field", [field.name for field in fields(Shape)])
 def test_everything_that_a_shape_can_have_is_in_one_of_the_table_and_missing_in_another(field: str) -> None:
     found = {getattr(shape, field) for shape in SHAPES.values()}
-    wanted = {"level": set(Level) - {Level.CLOCKS}, "durations": {0, 1, 4, 8}}
+    wanted = {"level": set(Level) - {Level.CLOCKS}, "durations": {0, 1, 4, 8}, "requests": {0, sum(PROTOCOLS.values())}}
     assert found == wanted.get(field, {False, True})
 
 

@@ -22,6 +22,10 @@ _TITLE = 17
 """The largest width of the name of a task."""
 _PER = {"ns": "per second", "cycles": "per million cycles"}
 _UNKNOWN = "–"
+_TOO_FAR_OFF = (
+    f"{_UNKNOWN}: replayed without a change, these tasks are more than 10 % off: the recording lacks something that "
+    "decided when threads ran"
+)
 _NOT_MODELLED = "not modelled: new waits, other work beside, caches, and rates of processors that change with load"
 
 
@@ -149,6 +153,8 @@ def _write_units(stream: TextIO, found: Sequence[Prediction], model: Model, *, r
     heads = (first, "each would take", "gain", _PER[unit])
     table = [(_changes(one), *_of_units(one.units[0], unit)) for one in found]
     write_rows(stream, heads, table, "table", width=_WIDTH)
+    if any(each.low is None for one in found for each in one.units):
+        stream.write("\n" + "\n".join(wrap(_TOO_FAR_OFF, _WIDTH)) + "\n")
     if not ranked:
         stream.write("\n")
         _write_titles(stream, found[0].units, unit)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiling import Compile
+from tests.compiling import PROGRAMS, Compile, built_once, compiler
 
 from headway.binary.elf import ElfFile
 from headway.binary.usdt import probes_of
@@ -146,3 +146,16 @@ def test_the_rows_of_a_recording_are_those_of_the_ledger(program: Path) -> None:
     recorded = record(program, options=options(STATEMENTS % program))  # its rows add up to the threads, and tile them
     rows = [batch.transitions for batch in recorded.batches]
     assert len({int(number) for each in rows if each.task_id is not None for number in each.task_id if number}) == 400
+
+
+@pytest.mark.root
+@pytest.mark.kernel
+def test_the_probes_of_a_library_that_others_wrote(shared_folder: Path) -> None:
+    program = built_once(shared_folder, [compiler("g++", "c++"), "-O1", PROGRAMS / "throwing.cc"], "throwing")
+    words = "exception=libstdc++.so.6:libstdcxx:throw..catch"
+    try:
+        resolve([words], command=[str(program)])
+    except SelectionError as error:
+        pytest.skip(f"needs a libstdc++ with probes: {error}")
+    ledger, _ = measure(program, options=options(words))
+    assert tasks(only(ledger))["exception"].changes == 50

@@ -112,7 +112,7 @@ def test_an_open_wait_says_what_it_is_for(memory: BpfMaps) -> None:
 
 def test_an_open_stack_says_where_and_for_how_long(memory: BpfMaps) -> None:
     assert memory.open_stacks(AT) == [
-        OpenStack(birth=1_000, user=71, kernel=72, tid=31, pid=30, state=WAIT, time=6_000)
+        OpenStack(birth=1_000, user=71, kernel=72, tid=31, pid=30, state=WAIT, time=6_000, record=WAITING)
     ]
 
 

@@ -61,6 +61,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     found.record_amount.argtypes = [number, number, word, word, word]
     found.record_move.argtypes = [number, number, number, word, word]
     found.record_absence.argtypes = [number, number, word, word]
+    found.leave_with_stacks.argtypes = [number, word, word, word, word, number]
     for name in ("written", "written_absences", "lost_spans"):
         getattr(found, name).restype = word
     return found
@@ -401,6 +402,47 @@ def test_a_wait_at_a_futex_without_its_last_word_is_damage() -> None:
     decoder = TransitionDecoder(memory(1), absences, 1, (WORDS, WORDS), THREAD_RECORDS, START)
     Ring(absences, 0).put(absence_word(STATES["WAIT_FUTEX"], 3), START, START + 1)
     decoder.read([(0, 3)], START + 1000, START + 1000)
+    assert len(decoder.take()[0]) == 0
+    assert decoder.damaged == 1
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["WAIT_FUTEX", "WAIT_PIPE", "READY", "UNKNOWN"]),
+            st.lists(st.integers(0, 2) | st.integers(0, WORD), min_size=4, max_size=4),
+            st.booleans(),
+        ),
+        max_size=40,
+    )
+)
+def test_a_wait_has_its_stacks_and_those_of_the_thread_that_woke_it(
+    library: ctypes.CDLL, waits: list[tuple[str, list[int], bool]]
+) -> None:
+    decoder, machine = decoder_of(library)
+    code = machine.on(0)
+    code.take_stacks()
+    for at, (state, hashes, woken) in enumerate(waits):
+        code.leave_with_stacks(3, *hashes, woken)
+        code.record_absence(3, STATES[state], START + at, START + at + 1)
+    decoder.read([machine.written(0)], START + 10_000, START + 10_000)
+    stacks = decoder.take_stacks()
+    columns = decoder.take()
+    assert columns[5].tolist() == [STATES[state] for state, _, _ in waits]
+    found = [stacks[place].tolist() if place >= 0 else [0] * 4 for place in columns[11].tolist()]
+    assert found == [
+        [*hashes[:2], *(hashes[2:] if woken else (0, 0))] if state.startswith("WAIT") else [0] * 4
+        for state, hashes, woken in waits
+    ]
+    assert decoder.damaged == 0
+
+
+def test_a_wait_whose_last_stack_is_missing_is_damage() -> None:
+    absences = memory(1)
+    decoder = TransitionDecoder(memory(1), absences, 1, (WORDS, WORDS), THREAD_RECORDS, START)
+    word = absence_word(STATES["WAIT_PIPE"], 3) ^ RING_RECORDS["RECORD_ABSENCE"] | RING_RECORDS["RECORD_STACKED"]
+    Ring(absences, 0).put(word, START, START + 1, 1, 2, 3)
+    decoder.read([(0, 6)], START + 1000, START + 1000)
     assert len(decoder.take()[0]) == 0
     assert decoder.damaged == 1
 

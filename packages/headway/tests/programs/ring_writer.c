@@ -99,6 +99,23 @@ void charge_span(u32 number, u64 since, u64 until, u64 time, u32 state, u64 left
 	this_processor()->since = until;
 }
 
+/* From now on stacks are written. */
+void take_stacks(void)
+{
+	settings.stacks = 1;
+}
+
+/* The thread of a thread record has left its processor with these stacks. `woken`: a thread has woken it. */
+void leave_with_stacks(u32 number, u64 user, u64 kernel, u64 waker_user, u64 waker_kernel, u32 woken)
+{
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
+	record->user_stack = user;
+	record->kernel_stack = kernel;
+	record->waker_user_stack = waker_user;
+	record->waker_kernel_stack = waker_kernel;
+	record->waker_kind = woken ? WAKER_THREAD : OBJECT_NONE;
+}
+
 u64 written(void)
 {
 	return this_processor()->written;

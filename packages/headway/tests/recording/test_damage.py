@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import headway
 from headway.errors import HeadwayError
 from headway.model import violations
-from headway.recording.format import DOCUMENT, LAST, TRANSITIONS, part_name
+from headway.recording.format import DOCUMENT, LAST, STACKED, part_name
 from headway.recording.parts import Folder
 from headway.recording.reader import Recording
 from headway.replay.rows import load
@@ -294,7 +294,7 @@ def test_columns_that_are_not_known_are_passed_over(copy: Path) -> None:
     pq.write_table(table.append_column("more", table.column("time")), file)
     document(copy, more={"a": 1})
     with Recording(copy) as recording:
-        assert all(found.schema.equals(TRANSITIONS) for found in recording.tables("transitions"))
+        assert all(found.schema.equals(STACKED) for found in recording.tables("transitions"))
     assert read(copy) == {}
 
 

@@ -76,6 +76,11 @@ _TEXT = frozenset({"chrome", "csv", "speedscope", "folded"})
 )
 @click.option("--until", metavar="TIME", help="Export until this time.")
 @narrowing_options
+@click.option(
+    "--wakers",
+    is_flag=True,
+    help="Of a recording with stacks: the waits by the stacks of those who ended them.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 def command(
     recording: str,
@@ -88,6 +93,7 @@ def command(
     until: str | None,
     part: str | None,
     state: str | None,
+    wakers: bool,
     quiet: bool,
 ) -> None:
     """\b
@@ -96,12 +102,14 @@ def command(
     headway export run.hw --to chrome --from 3s --until 3.5s -o part.json.gz
     headway export prof.hw --to speedscope -o prof.json   a profile's stacks
     headway export prof.hw --to folded --index wait | flamegraph.pl >waits.svg
+    headway export run.hw --to folded --wakers --state wait.futex
 
     Write a recording in the format of another tool (docs/export.md).
 
-    Of a profile (headway profile -o) the formats speedscope, folded and pprof have its stacks. Weights are in ns, and
-    the innermost frame is the state; --index and --state select a part. Of other recordings these formats have the
-    exact time of every state, of the reference machine in cycles.
+    Of a profile (headway profile -o), and of a recording with stacks (headway record --stacks), the formats speedscope,
+    folded and pprof have the stacks. Weights are in ns, and the innermost frame is the state; --index and --state
+    select a part. Of other recordings these formats have the exact time of every state, of the reference machine in
+    cycles.
     """
     need("recording")
     narrowed = part is not None or state is not None
@@ -118,10 +126,21 @@ def command(
         raise click.UsageError(
             "of a profile only --index and --state select a part: leave out -p, -t, --name, --from and --until"
         )
+    if wakers and (profiled or kind in _OF_ROWS):
+        raise click.UsageError(f"--wakers is of a recording with stacks, to {', '.join(_OF_STACKS)}")
     if profiled:
         _export_profile(recording, kind, output, part, state)
     else:
-        _export_rows(recording, kind, output, chosen, part, state, quiet)
+        _export_rows(recording, kind, output, chosen, _Narrowed(part, state, wakers), quiet)
+
+
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    """The options that choose stacks."""
+
+    part: str | None
+    state: str | None
+    wakers: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,24 +221,27 @@ def _stacks(kind: str, profile: Profile, name: str, realtime: int | None) -> Ite
         yield pprof(profile, realtime)
 
 
-def _export_rows(
-    path: str, kind: str, output: str | None, wanted: _Wanted, part: str | None, state: str | None, quiet: bool
-) -> None:
+def _export_rows(path: str, kind: str, output: str | None, wanted: _Wanted, narrowed: _Narrowed, quiet: bool) -> None:
     import numpy as np
 
     from headway.recording.reader import Recording
+    from headway.recording.stack_profile import profile_of_stacks
+    from headway.recording.stacks import has_stacks
 
     words = ascii(os.fspath(path))
     with Recording(path) as recording:
         chosen = wanted.of(recording, words)
         exported = _about(recording, chosen)
-        batches = recording.batches(chosen)
         notes: list[str] = []
         with _open(kind, output) as stream, _shown(recording.rows, quiet) as shown:
             if kind in _OF_ROWS:
-                notes = _write_rows(kind, exported, batches, stream, shown)
+                notes = _write_rows(kind, exported, recording.batches(chosen), stream, shown)
             else:
-                profile = _profile_of(recording, exported, batches).narrowed(part=part, state=state)
+                if narrowed.wakers or (has_stacks(recording) and recording.closed):
+                    profile = profile_of_stacks(recording, chosen, wakers=narrowed.wakers)
+                else:
+                    profile = _profile_of(recording, exported, recording.batches(chosen))
+                profile = profile.narrowed(part=narrowed.part, state=narrowed.state)
                 days = exported.realtime
                 start = np.array([exported.window.start], np.int64)
                 stream.writelines(_stacks(kind, profile, path, None if days is None else int(days(start)[0])))

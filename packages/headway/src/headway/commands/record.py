@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,13 +17,15 @@ from headway.errors import HeadwayError
 from headway.extras import need
 from headway.linux.bpf.programs.unavailable import UnavailableError
 from headway.linux.levels import Level
-from headway.linux.sources.choose import may_use_bpf
+from headway.linux.sources.choose import may_unwind, may_use_bpf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headway.conditions import Condition
-    from headway.linux.options import MeasureOptions
+    from headway.linux.options import MeasureOptions, Selection
+    from headway.linux.sources.profiler.measurement import Prepared
+    from headway.linux.sources.source import RecordingSource
     from headway.model import Ledger
     from headway.recording.writer import RecordingWriter
     from headway.session.memory import MemoryPlan
@@ -59,6 +62,12 @@ DEFAULT = "headway.hw"
 )
 @when_option
 @click.option(
+    "--stacks",
+    is_flag=True,
+    help="Record where in the program each wait began, and what woke it; and sample the processor time, as headway "
+    "profile does.",
+)
+@click.option(
     "--memory",
     type=MemorySize(),
     metavar="SIZE",
@@ -75,6 +84,7 @@ def command(
     max_time: float | None,
     flight: float | None,
     when: tuple[Condition, ...],
+    stacks: bool,
     memory: int | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -84,6 +94,7 @@ def command(
     headway record -o run.hw -- ./server     a command, from start to end
     headway record -a -d 10                  the machine for 10 s, to headway.hw
     headway record -p 4711 --max-size 500M   a process, the newest 500 MiB
+    headway record --stacks -- ./server      with the stacks of waits and wakers
     headway record -a --flight-recorder 60 --when 'ready > 20 %'
                                              nothing, until a thread waits for a processor; the minute before, too
 
@@ -101,35 +112,66 @@ def command(
         raise click.UsageError("clocks have no transitions: recording needs --level switches or more")
     if flight is not None and max_time is not None:
         raise click.UsageError("--flight-recorder says how many seconds are kept: leave out --max-time")
+    if stacks and (flight is not None or wanted.spin or wanted.budget):
+        raise click.UsageError("--stacks goes with neither --flight-recorder, nor --spin, nor --budget")
     selection = wanted.selection(argv)
     if not quiet:
         wanted.tell_others()
     otherwise = Level.INTERRUPTS if flight is None else Level.SWITCHES
     options = wanted.options(causes=False, cgroups=True, when=when, otherwise=otherwise)
+    if stacks:
+        options = replace(options, stacks=True, unwind=may_unwind())
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource
+    from headway.linux.sources.profiler.recorded import PERIOD_NS, StackSource
+    from headway.recording.stacks import stack_settings
     from headway.recording.writer import RecordingWriter
     from headway.session.flight import FlightRecorder
-    from headway.session.recorder import Recorder, describe, record
+    from headway.session.recorder import Recorder, StackRecorder, describe, record
 
     keep = max_time if flight is None else flight
     longest = None if keep is None else round(keep * 1e9)
     limited = max_size is not None or keep is not None
     plan = _plan(memory, options, forget=flight is not None, limited=limited)
+    document = describe(selection, argv)
+    if stacks:
+        document = replace(document, settings={**document.settings, **stack_settings(PERIOD_NS)})
     writer = RecordingWriter(
         output,
-        describe(selection, argv),
+        document,
         rows=plan.rows,
         most_bytes=max_size,
         longest=longest,
         most_threads=plan.kept_threads,
+        stacks=stacks,
     )
     # A command shares the terminal: no line of ours is to be mixed with its output.
     line = None if argv or quiet else progress_bar()
     flights: list[FlightRecorder] = []
 
-    def recorder(source: BpfSource, writer: RecordingWriter, shown: Callable[[], None]) -> Recorder:
+    def source_of(chosen: Selection, measure: MeasureOptions, prepared: Prepared | None = None) -> BpfSource:
+        return BpfSource(
+            chosen,
+            measure,
+            record=True,
+            intervals=flight is not None,
+            forget=flight is not None,
+            max_threads=plan.max_threads,
+            ring_words=plan.ring_words,
+            exit_bytes=plan.exit_bytes,
+            max_ended=plan.max_ended,
+            prepared=prepared,
+        )
+
+    def start(chosen: Selection) -> RecordingSource:
+        if stacks:
+            return StackSource(chosen, options, lambda *given: source_of(chosen, *given))
+        return source_of(chosen, options)
+
+    def recorder(source: Any, writer: RecordingWriter, shown: Callable[[], None]) -> Recorder:
+        if stacks:
+            return StackRecorder(source, writer, shown, take_rows=plan.take_rows)
         if flight is None:
             return Recorder(source, writer, shown, take_rows=plan.take_rows)
         told = say if not (argv or quiet) else lambda text: None
@@ -138,17 +180,7 @@ def command(
 
     try:
         observation, error = record(
-            lambda chosen: BpfSource(
-                chosen,
-                options,
-                record=True,
-                intervals=flight is not None,
-                forget=flight is not None,
-                max_threads=plan.max_threads,
-                ring_words=plan.ring_words,
-                exit_bytes=plan.exit_bytes,
-                max_ended=plan.max_ended,
-            ),
+            start,
             writer,
             selection,
             argv,

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         subtract_tasks,
         tiles,
     )
-    from .transitions import NO_STATE, Batch, OpenState, ThreadSeen, Transitions
+    from .transitions import NO_STATE, Batch, OpenState, Samples, ThreadSeen, Transitions
     from .utilisation import ALL, FIGURES, Sample, Utilisation, across, joined
 else:
     __getattr__ = lazily(
@@ -105,7 +105,7 @@ else:
             ".ready": "ABOUT_PARTS READY READY_PARTS count_of_durations time_with_causes",
             ".tasks": "NO_TASK OTHER_TASKS Task TraceContext add_tasks fitted merged_by_name state_of_tasks "
             "subtract_tasks tiles",
-            ".transitions": "NO_STATE Batch OpenState ThreadSeen Transitions",
+            ".transitions": "NO_STATE Batch OpenState Samples ThreadSeen Transitions",
             ".utilisation": "ALL FIGURES Sample Utilisation across joined",
         },
     )
@@ -162,6 +162,7 @@ __all__ = [
     "Quality",
     "Sample",
     "SampleColumns",
+    "Samples",
     "StackShare",
     "StateDurations",
     "StateSummary",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # importing the model must stay cheap
     from numpy import int16, int32, int64, uint16, uint64
     from numpy.typing import NDArray
 
-__all__ = ["NO_STATE", "Batch", "OpenState", "ThreadSeen", "Transitions"]
+__all__ = ["NO_STATE", "Batch", "OpenState", "Samples", "ThreadSeen", "Transitions"]
 
 NO_STATE = 0xFFFF
 """The value of `Transitions.waker_state` for no state."""
@@ -66,6 +66,12 @@ class Transitions:
     """The names of the tasks by number, "" for tasks without a name."""
     futex: NDArray[uint64] | None = None
     """On a row of a wait at a futex: its address, which says which lock it was; 0: not known. None: no row has one."""
+    stack: NDArray[int32] | None = None
+    """On a row of a wait: the number of the stack with which the thread began to wait; -1: not known. None: no stacks
+    are recorded.
+    """
+    waker_stack: NDArray[int32] | None = None
+    """Likewise: the number of the stack with which the waker ended the wait."""
     traces: Mapping[int, int] = field(default_factory=dict)
     """Of ids of tasks that are spans of OpenTelemetry: the id of the span's trace (W3C Trace Context)."""
 
@@ -105,6 +111,27 @@ class OpenState:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """Samples of processor time: arrays of one length n, shape (n,)."""
+
+    time: NDArray[int64]
+    thread: NDArray[int32]
+    """The number of the thread in this recording; -1: no measured thread."""
+    cpu: NDArray[int16]
+    state: NDArray[int32]
+    """Index into `states`."""
+    weight: NDArray[int64]
+    """The processor time for which it stands, in the time unit."""
+    stack: NDArray[int32]
+    """The number of its stack; -1: not known."""
+    states: Sequence[str]
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.time)
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Everything that a source recorded from ``start`` until ``end``.
 
@@ -120,3 +147,5 @@ class Batch:
     """The threads whose state changed since the last batch, as of ``end``."""
     losses: Mapping[str, int]
     """What could not be seen, by name, counted since the beginning."""
+    samples: Samples | None = None
+    """What was sampled, if stacks are recorded."""

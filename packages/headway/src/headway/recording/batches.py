@@ -164,6 +164,8 @@ def _transitions(table: pa.Table) -> Transitions | None:
         task_id=task_id,
         tasks=tasks,
         futex=_numbers(table, "futex", np.uint64, 0) if table.column("futex").null_count < len(table) else None,
+        stack=_some_numbers(table, "stack"),
+        waker_stack=_some_numbers(table, "waker_stack"),
         traces=_traces(table, task_id),
     )
 
@@ -198,6 +200,11 @@ def _numbers(table: pa.Table, name: str, kind: Any, none: int = -1) -> NDArray[A
         column = column.fill_null(none)
     found: NDArray[Any] = column.to_numpy()
     return found.astype(kind, copy=False)
+
+
+def _some_numbers(table: pa.Table, name: str) -> NDArray[np.int32] | None:
+    """Return a column that not all recordings have; None: it is null everywhere."""
+    return None if table.column(name).null_count == len(table) else _numbers(table, name, np.int32)
 
 
 def _words(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], list[str]]:
@@ -263,10 +270,11 @@ def _chosen(rows: Transitions, threads: frozenset[int] | None, window: Window | 
         waker=np.where(late, -1, rows.waker).astype(np.int32),
         waker_tid=np.where(late, 0, rows.waker_tid).astype(np.int32),
         waker_state=np.where(late, NO_STATE, rows.waker_state).astype(np.uint16),
+        waker_stack=None if rows.waker_stack is None else np.where(late, -1, rows.waker_stack).astype(np.int32),
     )
 
 
-_SOMETIMES = ("task", "task_id", "futex")
+_SOMETIMES = ("task", "task_id", "futex", "stack", "waker_stack")
 """Columns that not all batches have."""
 _TRACE = re.compile(r"[0-9a-f]{32}")
 _COLUMNS = ("time", "duration", "taken", "cpu", "thread", "state", "count", "waker", "waker_tid", "waker_state")

@@ -29,6 +29,7 @@ __all__ = [
     "SAMPLES",
     "SCHEMA",
     "SCHEMAS",
+    "STACKED",
     "STACKS",
     "STATES",
     "THREADS",
@@ -89,6 +90,8 @@ TRANSITIONS = pa.schema(
         pa.field("trace_id", _WORD),
     ]
 )
+STACKED = pa.schema([*TRANSITIONS, pa.field("stack", pa.int32()), pa.field("waker_stack", pa.int32())])
+"""The rows of a recording with stacks."""
 THREADS = pa.schema(
     [
         _required("thread", pa.int32()),
@@ -142,6 +145,7 @@ STACKS = pa.schema(
     [
         _required("stack", pa.int32()),
         _required("frames", pa.list_(_required("element", pa.int32()))),
+        pa.field("place", pa.int32()),
     ]
 )
 FRAMES = pa.schema(
@@ -156,7 +160,7 @@ FRAMES = pa.schema(
     ]
 )
 SCHEMAS = {
-    "transitions": TRANSITIONS,
+    "transitions": STACKED,
     "threads": THREADS,
     "open": OPEN,
     "losses": LOSSES,
@@ -165,10 +169,14 @@ SCHEMAS = {
     "samples": SAMPLES,
     "stacks": STACKS,
     "frames": FRAMES,
+    "processor_samples": SAMPLES,
 }
 """The tables by name, which is also the name of their folder."""
-LATER = frozenset({"sampled", "samples", "by_mode", "mode_samples", "task", "task_id", "trace_id", "cgroup", "futex"})
-"""Columns that the first recordings do not have. They are null then."""
+LATER = frozenset(
+    {"sampled", "samples", "by_mode", "mode_samples", "task", "task_id", "trace_id", "cgroup", "futex"}
+    | {"stack", "waker_stack", "place"}
+)
+"""Columns that the first recordings do not have, or those without stacks. They are null then."""
 
 _PART_NAME = re.compile(r"part-([0-9]{6,9})\.parquet")
 

@@ -8,8 +8,8 @@ occurrences with ``weight`` ns together, and ``time`` is the window's end. Every
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,35 +17,33 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headway.errors import HeadwayError
-from headway.model import Batch, Collection, Frame, Ledger, Profile, SampleColumns, ThreadSeen, Transitions
+from headway.model import Batch, Collection, Ledger, Profile, SampleColumns, ThreadSeen, Transitions
 from headway.text import valid
-from headway.values import WrongValueError, integer, shown, table, text
 
 from .document import Document
-from .format import FRAMES, SAMPLES, STACKS, part_name
+from .format import SAMPLES, part_name
 from .parts import Damage
 from .reader import Recording
-from .tables import columns_table
+from .stack_profile import profile_of_stacks
+from .stacks import collection_of, frames_table, has_stacks, sampling_settings, stacks_of, stacks_table
 from .writer import RecordingWriter
 
 __all__ = ["has_profile", "open_profile", "profile_settings", "write_profile"]
 
 _NOTE = "profile"
 """Notes are stored among the ledger's reasons, under this word and a number."""
-_POLICIES = frozenset({"cpu-time", "watermark", "fixed"})
-_KINDS = frozenset({"user", "kernel", "python", "none"})
 
 
 def profile_settings(period: int, collection: Collection | None = None) -> Mapping[str, Any]:
     """Return the settings of the document for a profile. ``period`` is ns of processor time between two samples."""
-    return {"profile": {"period": period, **({} if collection is None else {"collection": asdict(collection)})}}
+    return {"profile": sampling_settings(period, collection)}
 
 
 def write_profile(writer: RecordingWriter, profile: Profile) -> None:
     """Write a profile into an empty recording and close it. Raises HeadwayError."""
     writer.add_settings(profile_settings(profile.period, profile.collection))
-    writer.put("frames", _frames_table(profile.frames))
-    writer.put("stacks", _stacks_table(profile.stacks))
+    writer.put("frames", frames_table(profile.frames))
+    writer.put("stacks", stacks_table(profile.stacks, profile.frames))
     writer.put("samples", _samples_table(profile))
     ledger = profile.ledger
     start, end = ledger.window.start, ledger.window.end
@@ -63,26 +61,6 @@ def _no_transitions() -> Transitions:
     names = ("time", "duration", "taken", "cpu", "thread", "state", "count", "waker", "waker_tid", "waker_state")
     columns: dict[str, Any] = {name: np.empty(0, kinds.get(name, np.int32)) for name in names}
     return Transitions(**columns, states=())
-
-
-def _frames_table(frames: Sequence[Frame]) -> pa.Table:
-    def text(word: str | None) -> str | None:
-        return None if word is None else valid(word)
-
-    columns: list[list[Any]] = [
-        list(range(len(frames))),
-        [text(frame.function) for frame in frames],
-        [text(frame.file) for frame in frames],
-        [frame.line for frame in frames],
-        [text(frame.module) for frame in frames],
-        [frame.address for frame in frames],
-        [frame.kind for frame in frames],
-    ]
-    return columns_table(columns, FRAMES)
-
-
-def _stacks_table(stacks: Sequence[tuple[int, ...]]) -> pa.Table:
-    return columns_table([list(range(len(stacks))), [list(stack) for stack in stacks]], STACKS)
 
 
 def _samples_table(profile: Profile) -> pa.Table:
@@ -106,12 +84,18 @@ def has_profile(path: str | os.PathLike[str]) -> bool:
 
 
 def open_profile(path: str | os.PathLike[str]) -> tuple[Profile, Document]:
-    """Return the profile in a recording and the document. The folder is not trusted. Raises HeadwayError."""
+    """Return the profile in a recording and the document; of a recording with stacks, the profile that it amounts to.
+
+    The folder is not trusted. Raises HeadwayError.
+    """
     where = ascii(os.fspath(path))
     with Recording(path) as recording:
+        if has_stacks(recording):
+            return profile_of_stacks(recording), recording.document
         if not has_profile(path):
             raise HeadwayError(
-                f"there is no profile in {where}: make one with headway profile -o NAME.hw, and let it finish"
+                f"there is no profile in {where}: make one with headway profile -o NAME.hw, and let it finish, "
+                "or record with --stacks"
             )
         try:
             return _profile(recording), recording.document
@@ -130,13 +114,7 @@ def _only(recording: Recording, name: str) -> pa.Table:
 
 def _profile(recording: Recording) -> Profile:
     samples, stacks, frames = (_only(recording, name) for name in ("samples", "stacks", "frames"))
-    places = [
-        Frame(row["function"], row["file"], row["line"], row["module"], row["address"], _kind(row["kind"]))
-        for row in _in_order(frames, "frame")
-    ]
-    lists = [tuple(row["frames"]) for row in _in_order(stacks, "stack")]
-    if any(not 0 <= number < len(places) for stack in lists for number in stack):
-        raise Damage("a stack refers to a frame that does not exist")
+    lists, places = stacks_of(stacks, frames)
     ledger = recording.kept_ledger()
     if ledger is None:
         raise Damage(next((f"{file}: {why}" for file, why in recording.damaged.items()), "it was not finished"))
@@ -152,25 +130,13 @@ def _profile(recording: Recording) -> Profile:
         ledger=replace(ledger, reasons=reasons, losses={}),
         samples=columns,
         states=states,
-        stacks=tuple(lists),
-        frames=tuple(places),
+        stacks=lists,
+        frames=places,
         period=period if isinstance(period, int) and 0 < period < 1 << 62 else 1,
         losses=recording.losses(),
         notes=tuple(notes),
-        collection=None if collection is None else _collection(collection),
+        collection=None if collection is None else collection_of(collection),
     )
-
-
-def _collection(found: object) -> Collection:
-    try:
-        values = table(found, "the collection")
-        policy = text(values, "policy", 20)
-        if policy not in _POLICIES:
-            raise WrongValueError(f"policy is {shown(policy)}")
-        numbers = {f.name: integer(values, f.name, f.name == "capacity") for f in fields(Collection)[1:]}
-    except WrongValueError as error:
-        raise Damage(str(error)) from None
-    return Collection(policy, **numbers)
 
 
 def _threads(recording: Recording, ledger: Ledger) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -182,19 +148,6 @@ def _threads(recording: Recording, ledger: Ledger) -> tuple[NDArray[np.int32], N
     seen = sorted(recording.threads().items())
     found = [-1, *(places.get((thread.tid, thread.birth), -1) for _, thread in seen)]
     return np.array([-1, *(number for number, _ in seen)], np.int32), np.array(found, np.int32)
-
-
-def _kind(word: str) -> str:
-    if word not in _KINDS:
-        raise Damage(f"a frame's kind is {word[:40]!a}")
-    return word
-
-
-def _in_order(table: pa.Table, number: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.to_pylist()
-    if any(row[number] != i for i, row in enumerate(rows)):
-        raise Damage(f"its rows of {number}s are not in order")
-    return rows
 
 
 def _columns(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headway.model import Cell, Estimate, OpenState, Processor, Thread, ThreadSeen, Transitions
 from headway.text import valid
 
-from .format import LONG, LOSSES, OPEN, PROCESSORS, STATES, THREADS, TRANSITIONS
+from .format import LONG, LOSSES, OPEN, PROCESSORS, STACKED, STATES, THREADS, TRANSITIONS
 
 __all__ = [
     "columns_table",
@@ -27,8 +27,11 @@ __all__ = [
 Integers = NDArray[Any]
 
 
-def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
-    """Return the rows of the batches in the format's order, and the number of short rows, which are first."""
+def transitions_table(batches: Sequence[Transitions], *, stacks: bool = False) -> tuple[pa.Table, int]:
+    """Return the rows of the batches in the format's order, and the number of short rows, which are first.
+
+    ``stacks``: with the columns of stacks.
+    """
     columns: dict[str, Integers] = {
         field.name: np.concatenate([np.empty(0, _numpy_type(field.type)), *(getattr(b, field.name) for b in batches)])
         for field in TRANSITIONS
@@ -52,7 +55,10 @@ def transitions_table(batches: Sequence[Transitions]) -> tuple[pa.Table, int]:
             arrays.append(_column(columns[field.name], 0 if field.name == "waker_tid" else -1, order))
         else:
             arrays.append(pa.array(columns[field.name][order]))
-    return pa.Table.from_arrays(arrays, schema=TRANSITIONS), short
+    if not stacks:
+        return pa.Table.from_arrays(arrays, schema=TRANSITIONS), short
+    arrays += [_numbers(name, batches, order, np.int32, -1) for name in ("stack", "waker_stack")]
+    return pa.Table.from_arrays(arrays, schema=STACKED), short
 
 
 def _tasks(field: pa.Field[Any], batches: Sequence[Transitions], order: Integers) -> pa.Array:
@@ -70,11 +76,13 @@ def _tasks(field: pa.Field[Any], batches: Sequence[Transitions], order: Integers
     return _words(np.concatenate(numbers), list(names), order)
 
 
-def _numbers(name: str, batches: Sequence[Transitions], order: Integers) -> pa.Array:
-    """Return a column of uint64 that not every batch has, and in which 0 is null."""
+def _numbers(
+    name: str, batches: Sequence[Transitions], order: Integers, kind: Any = np.uint64, none: int = 0
+) -> pa.Array:
+    """Return a column that not every batch has, and in which ``none`` is null."""
     columns = [getattr(batch, name) for batch in batches]
-    whole = [np.zeros(len(b), np.uint64) if c is None else c for b, c in zip(batches, columns, strict=True)]
-    return _column(np.concatenate([np.empty(0, np.uint64), *whole]), 0, order)
+    whole = [np.full(len(b), none, kind) if c is None else c for b, c in zip(batches, columns, strict=True)]
+    return _column(np.concatenate([np.empty(0, kind), *whole]), none, order)
 
 
 def _traces(batches: Sequence[Transitions], order: Integers) -> pa.Array:

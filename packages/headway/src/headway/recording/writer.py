@@ -20,13 +20,14 @@ import pyarrow.parquet as pq
 
 from headway.errors import HeadwayError
 from headway.exhaustion import start
-from headway.model import Batch, Ledger, OpenState, ThreadSeen, Transitions
+from headway.model import Batch, Ledger, OpenState, Samples, ThreadSeen, Transitions
 
 from .clock import Anchor, read_anchor
 from .document import Document
 from .format import ANCHOR, BESIDE, FROM, LAST, PART, ROWS, UNTIL, part_name
 from .kept import KeptPart, KeptParts
 from .parquet import encode
+from .stacks import samples_table
 from .tables import losses_table, open_table, processors_table, states_table, threads_table, transitions_table
 from .target import Target
 
@@ -63,8 +64,11 @@ class _Part:
     threads: dict[int, ThreadSeen] = field(default_factory=dict)
     open: dict[int, OpenState] = field(default_factory=dict)
     losses: dict[str, int] = field(default_factory=dict)
+    samples: list[Samples] = field(default_factory=list)
     ledger: Ledger | None = None
     """The source's own ledger, in the last part only."""
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    """More tables, in the last part only."""
     last: bool = False
 
 
@@ -98,16 +102,17 @@ class RecordingWriter:
         most_bytes: int | None = None,
         longest: int | None = None,
         most_threads: int | None = None,
+        stacks: bool = False,
     ) -> None:
         """Make the folder. Raises HeadwayError if that fails.
 
         A part is finished when it has ``rows`` rows or is ``seconds`` old. With ``most_bytes`` and ``longest`` (in time
         units) the oldest parts are dropped, so that the recording is not larger or longer. The parts that are left
-        name ``most_threads`` threads at most then.
+        name ``most_threads`` threads at most then. ``stacks``: rows have the numbers of stacks.
         """
         if most_bytes is not None:
             rows = min(rows, max(most_bytes // (8 * LARGEST_ROW), 1))
-        self._most_rows, self._seconds = rows, seconds
+        self._most_rows, self._seconds, self._stacks = rows, seconds, stacks
         self._kept = KeptParts(most_bytes, longest, most_threads)
         self._timed = document.ledger.time_unit == "ns"
         """Whether times are those of this machine's clock, which anchors tie to the time of day."""
@@ -172,6 +177,8 @@ class RecordingWriter:
             part.transitions.append(batch.transitions)
             part.rows += len(batch.transitions)
             self.rows += len(batch.transitions)
+        if batch.samples is not None:
+            part.samples.append(batch.samples)
         for thread in batch.threads:
             part.threads[thread.thread] = thread
             self.threads = max(self.threads, thread.thread + 1)
@@ -205,13 +212,14 @@ class RecordingWriter:
         self._start()
         self._queue.put(_Event(os.fspath(path), event, ledger, self._kept.holds))
 
-    def close(self, ledger: Ledger, *, rows_only: bool = False) -> None:
+    def close(self, ledger: Ledger, *, rows_only: bool = False, tables: Mapping[str, pa.Table] | None = None) -> None:
         """Write what is left, the ledger, and a document that says the recording is closed.
 
         Raises HeadwayError as `add`.
 
         ``ledger`` is the one that the source kept. Its window becomes the recording's. ``rows_only``: its threads and
-        processors are not written, so that whoever reads the recording counts its rows.
+        processors are not written, so that whoever reads the recording counts its rows. ``tables``: more tables, by
+        their names in the format.
         """
         self._check()
         if self._part is None:
@@ -220,6 +228,7 @@ class RecordingWriter:
         self._part.end = max(self._part.end, ledger.window.end)
         self._part.losses.update(ledger.losses)
         self._part.ledger = None if rows_only else ledger
+        self._part.tables = tables or {}
         self._part.last = True
         self._submit()
         self._finish()
@@ -280,7 +289,7 @@ class RecordingWriter:
                     self._failure = error
 
     def _write(self, part: _Part) -> None:
-        table, short = transitions_table(part.transitions)
+        table, short = transitions_table(part.transitions, stacks=self._stacks)
         part.transitions.clear()
         files = {} if part.ledger is None else self._ledger_files(part, part.ledger)
         losses = {**self._losses, **part.losses}
@@ -288,6 +297,8 @@ class RecordingWriter:
         # Losses are repeated only when they have increased.
         fresh = here if losses != self._losses else replace(here, losses={})
         files.update(self._beside(fresh, all_tables=not part.number))
+        more_tables = {**part.tables, **({"processor_samples": samples_table(part.samples)} if part.samples else {})}
+        files.update({name: encode(one, _about(here, one)) for name, one in more_tables.items()})
         anchors = self._anchors()
         more = {BESIDE: ",".join(files)}
         for anchor in anchors:

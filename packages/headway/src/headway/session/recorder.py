@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from headway.errors import HeadwayError
 from headway.linux.options import Selection
@@ -13,12 +14,16 @@ from headway.linux.sources.source import RecordingSource, SourceAround
 from headway.model import Ledger, Window
 from headway.recording.clock import boot
 from headway.recording.document import Document
+from headway.recording.stacks import frames_table, stack_settings, stacks_table
 from headway.recording.writer import RecordingWriter
 
 from .lock_names import LockNames
 from .measure import Observation, observe
 
-__all__ = ["Recorder", "describe", "record"]
+if TYPE_CHECKING:
+    from headway.linux.sources.profiler.recorded import StackSource
+
+__all__ = ["Recorder", "StackRecorder", "describe", "record"]
 
 TAKE_SECONDS = 0.25
 """Seconds between two batches, at most."""
@@ -76,6 +81,10 @@ class Recorder(SourceAround):
         """Stop measuring, and close the recording. Return the ledger of the last interval."""
         return self._finish(self._source.end_interval())
 
+    def _close(self, ledger: Ledger) -> None:
+        """Close the recording. Raises HeadwayError."""
+        self._writer.close(ledger)
+
     def close(self) -> None:
         """Detach everything. An empty recording is removed."""
         super().close()
@@ -85,7 +94,7 @@ class Recorder(SourceAround):
         self._record()
         if not self.error:
             try:
-                self._writer.close(ledger)
+                self._close(ledger)
             except HeadwayError as error:
                 self.error = str(error)
         return ledger
@@ -100,6 +109,21 @@ class Recorder(SourceAround):
             self._writer.add(batch)
         except HeadwayError as error:
             self.error = str(error)
+
+
+class StackRecorder(Recorder):
+    """A recorder of transitions with stacks. When it ends, it finds the names of these."""
+
+    _source: StackSource
+
+    def _close(self, ledger: Ledger) -> None:
+        found = self._source.stacks()
+        notes = {f"stacks {number}": note for number, note in enumerate(found.notes)}
+        self._writer.add_settings(stack_settings(found.period, found.collection))
+        self._writer.close(
+            replace(ledger, reasons={**ledger.reasons, **notes}, losses={**ledger.losses, **found.losses}),
+            tables={"frames": frames_table(found.frames), "stacks": stacks_table(found.stacks, found.frames)},
+        )
 
 
 def record(

@@ -284,6 +284,7 @@ INLINE void depart_from_unselected(struct processor *p, const struct context_swi
 	if (s->dead)
 		end_thread(p, record, number, prev, s->now);
 	else {
+		record->user_stack = record->kernel_stack = 0;
 		begin_absence(p, record, doing_by_registers(prev, record), s);
 		if (OPTION(publish))
 			publish_thread(number, record->state, s->now, PUBLISHED_ABSENT);
@@ -480,6 +481,8 @@ int handle_sched_waking(u64 *ctx)
 	struct thread_record *record = number ? thread_record_at(number) : NULL;
 	if (record)
 		note_waker(p, record, ctx);
+	if (record && OPTION(record) && OPTION(stacks))
+		store_waker_stacks(ctx, record);
 	return 0;
 }
 

@@ -133,6 +133,11 @@ class Sampler:
         """Sleep until there is something to collect, or ``until`` (ns of CLOCK_MONOTONIC), and collect it."""
         self._collector.step(until)
 
+    def drain(self) -> None:
+        """Take what waits in all buffers now."""
+        self.update()
+        self._collector.drain_all()
+
     def finish(self) -> None:
         """End the sampling, and take the remaining samples."""
         self.update()

@@ -109,6 +109,7 @@ class SampledThreads:
             elif parent in self._pids or creator in self.buffers:
                 if parent in self._pids or pid != parent:
                     self._pids.add(pid)
+                self._of.add(pid)  # what it maps is told, even if it ends before it can be sampled
                 self._tids.add(tid)
                 new += self._add(tid, pid, late=True)
         for kind, misc, body in told.others():

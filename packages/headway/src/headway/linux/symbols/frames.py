@@ -60,7 +60,8 @@ _LAST = 3
 """The number of last frames among which the beginning is searched. What follows it may come from values that are not
 frame pointers.
 """
-_SWITCH = "__schedule"
+_LEFT_IN = frozenset({"__schedule", "try_to_wake_up"})
+"""The functions of the kernel in which a thread leaves its processor, or wakes another one."""
 _SKIPPED = Frame("[skipped callers]", None, None, None, None, "none")
 _RUNTIMES = (
     (re.compile(r"node(js)?|libnode\.so.*"), "Node.js", "start it with --perf-basic-prof"),
@@ -130,9 +131,9 @@ class Stacks:
         """Return the number of a stack. Return addresses are innermost first; the kernel gives at most ``most``.
 
         ``space``: the process's; None: a kernel thread's. ``left``: the stack was taken when the thread left its
-        processor, so the innermost frames are the scheduler's and headway's. ``walked``: how far the user stack was
-        walked by call frame information; None: the kernel walked it, by frame pointers. The modules are looked up now,
-        while the process lives.
+        processor or woke another one, so the innermost frames are the scheduler's and headway's. ``walked``: how far
+        the user stack was walked by call frame information; None: the kernel walked it, by frame pointers. The modules
+        are looked up now, while the process lives.
         """
         if walked is not None and walked.why == "no_code" and space is not None and space.at(walked.at) is not None:
             walked = replace(walked, why="no_mappings")  # it is known by now
@@ -392,7 +393,7 @@ def _runtime(space: Space) -> tuple[str, str]:
 
 def _behind_the_switch(frames: list[Frame]) -> list[Frame]:
     for i, frame in enumerate(frames):
-        if frame.function == _SWITCH:
+        if (frame.function or "").partition(".")[0] in _LEFT_IN:
             return frames[i + 1 :]
     return frames
 

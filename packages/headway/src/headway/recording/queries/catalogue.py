@@ -356,6 +356,8 @@ def _fault(part: str, wanted: pa.Schema, local: bool) -> str:
         return f"it is damaged ({_reason(error)})"
     for field in wanted:
         at = found.get_field_index(field.name)
+        if at < 0 and field.name in form.LATER and field.name not in found.names:
+            continue
         if at < 0:
             return f"it has no column {field.name}"
         if not pa.types.is_map(field.type) and _plain(found.field(at).type) != _plain(field.type):

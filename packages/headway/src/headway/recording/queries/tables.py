@@ -119,8 +119,21 @@ LEFT JOIN clocks AS c ON t.host = c.host AND t.run = c.run AND t.time >= c."star
 _SAMPLES = f"""
 SELECT s.host, s.run, s.time, s.thread, t.tid, t.pid, t.name, s.cpu, s.state, {kind_of_state("s.state")} AS kind,
   s.weight, s.stack
-FROM {PREFIX}samples AS s
+FROM (SELECT * FROM {PREFIX}samples UNION ALL SELECT * FROM {PREFIX}processor_samples) AS s
 LEFT JOIN threads AS t ON s.host = t.host AND s.run = t.run AND s.thread = t.thread
+"""
+# Where in the program each wait began, and where the waker was that ended it.
+_WAITS = f"""
+SELECT w.host, w.run, w.time, w.duration, w.thread, t.tid, t.pid, t.name, w.state, w.stack, f.function, f.file, f.line,
+  f.module, w.waker, w.waker_tid, w.waker_state, w.waker_stack, g.function AS waker_function, g.file AS waker_file,
+  g.line AS waker_line, g.module AS waker_module
+FROM transitions AS w
+LEFT JOIN threads AS t ON w.host = t.host AND w.run = t.run AND w.thread = t.thread
+LEFT JOIN stacks AS s ON w.host = s.host AND w.run = s.run AND w.stack = s.stack
+LEFT JOIN frames AS f ON s.host = f.host AND s.run = f.run AND s.place = f.frame
+LEFT JOIN stacks AS r ON w.host = r.host AND w.run = r.run AND w.waker_stack = r.stack
+LEFT JOIN frames AS g ON r.host = g.host AND r.run = g.run AND r.place = g.frame
+WHERE w.cpu IS NULL AND w.duration > 0 AND {kind_of_state("w.state")} = '{Kind.WAIT.value}'
 """
 _VIEWS = {
     "threads": _THREADS,
@@ -134,13 +147,14 @@ _VIEWS = {
     "samples": _SAMPLES,
     "stacks": f"SELECT * FROM {PREFIX}stacks",
     "frames": f"SELECT * FROM {PREFIX}frames",
+    "waits": _WAITS,
 }
 TABLES = ("recordings", "clocks", *_VIEWS)
 """The tables that can be queried."""
-_FILES = ("transitions", "threads", "open", "losses", "samples", "stacks", "frames")
+_FILES = ("transitions", "threads", "open", "losses", "samples", "processor_samples", "stacks", "frames")
 
 
-_NAMES = {"open": "open_states"}
+_NAMES = {"open": "open_states", "processor_samples": "samples"}
 """Tables that have another name for users than in the files."""
 
 

@@ -231,6 +231,7 @@ SHAPES: Mapping[str, Shape] = {
     "record": Shape(record=True),
     "stat --tasks": Shape(tasks=True),
     "stat -I --tasks": Shape(tasks=True, intervals=True),
+    "record --stacks": Shape(stacks=True, unwind=True, record=True),
     "record --tasks": Shape(tasks=True, record=True),
     "stat --task": Shape(tasks=True, task_probes=True),
     "record --task": Shape(tasks=True, task_probes=True, record=True),
@@ -422,7 +423,7 @@ def _settings(shape: Shape, features: Features, has_prev_state: bool) -> dict[st
         "undivided": UNDIVIDED[_undivided(shape)],
         "durations": shape.durations.bit_length(),
         "publish": PUBLISHED["PUBLISH_TO_ALL" if shape.publish_all else "PUBLISH_TO_USER"] if shape.publish else 0,
-        "divide_ready": features.fetch and not shape.stacks,
+        "divide_ready": features.fetch and (shape.record or not shape.stacks),
         "stack_size": max(_STACK_SIZE, os.sysconf("SC_PAGESIZE")),
     }
 

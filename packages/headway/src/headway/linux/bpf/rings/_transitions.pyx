@@ -7,10 +7,10 @@ The decoder checks every word. If it finds an impossible one, the ring is damage
 import numpy as np
 
 from bpf_layout cimport (
-    ABSENCE_NUMBER, ABSENCE_WAKER, ABSENCE_WOKEN_BY, MOVE_COUNT, MOVE_TO, N_READY_PARTS, N_STATES, N_TASK_NAMES,
-    PART_TIME, READY_PART, RECORD_ABSENCE, RECORD_AMOUNT, RECORD_BITS, RECORD_CONTEXT, RECORD_COUNT, RECORD_LONG,
-    RECORD_MOVE, RECORD_NUMBER, RECORD_STATE, RECORD_TASK, RECORD_TASK_NAME, RECORD_THREAD, RECORD_TIME,
-    SPAN_DURATION, SPAN_ENDED, SPAN_STATE, SPAN_TAKEN, STATE_MASK, TAKEN_BITS, THREAD_RECORD_BITS, UNKNOWN,
+    ABSENCE_NUMBER, ABSENCE_WAKER, ABSENCE_WOKEN_BY, MOVE_COUNT, MOVE_TO, N_ABSENCE_STACKS, N_READY_PARTS, N_STATES,
+    N_TASK_NAMES, PART_TIME, READY_PART, RECORD_ABSENCE, RECORD_AMOUNT, RECORD_BITS, RECORD_CONTEXT, RECORD_COUNT,
+    RECORD_LONG, RECORD_MOVE, RECORD_NUMBER, RECORD_STACKED, RECORD_STATE, RECORD_TASK, RECORD_TASK_NAME,
+    RECORD_THREAD, RECORD_TIME, SPAN_DURATION, SPAN_ENDED, SPAN_STATE, SPAN_TAKEN, STATE_MASK, TAKEN_BITS, THREAD_RECORD_BITS, UNKNOWN,
     WAIT_FUTEX, WOKEN_BY_BITS, WOKEN_BY_MEASURED, WOKEN_BY_STATE, WOKEN_BY_TID,
 )
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -37,12 +37,17 @@ cdef inline uint32_t kind_of_waker(uint64_t word) noexcept nogil:
 cdef inline uint64_t words_of_absence(uint64_t word) noexcept nogil:
     """Return how many words an absence has.
 
-    Of a time ready, each part but the largest has one behind the first three; of a wait at a futex, its address.
+    Of a time ready, each part but the largest has one behind the first three; of a wait at a futex, its address; and
+    the stacks are behind these.
     """
     cdef uint32_t state = state_of_record(word)
     if is_ready_part(state):
         return 3 + (word >> ABSENCE_WAKER)
-    return 4 if state == WAIT_FUTEX else 3
+    return (4 if state == WAIT_FUTEX else 3) + (N_ABSENCE_STACKS if is_stacked(word) else 0)
+
+
+cdef inline bint is_stacked(uint64_t word) noexcept nogil:
+    return kind_of_record(word) == RECORD_STACKED
 
 
 cdef inline bint is_ready_part(uint32_t state) noexcept nogil:
@@ -67,6 +72,10 @@ cdef struct place: # of a processor
     uint32_t thread_record
     uint32_t n_recent
     size_t recent[RECENT]
+
+
+cdef struct row_stacks: # the hashes of a row's stacks, by enum absence_stack
+    uint64_t hash[N_ABSENCE_STACKS]
 
 
 cdef struct life: # of a thread in its record
@@ -101,6 +110,9 @@ cdef class TransitionDecoder:
     cdef int32_t *waker_tid
     cdef uint16_t *waker_state
     cdef uint64_t *futex
+    cdef int32_t *stacks # the place of its stacks among `stacked`; -1: it has none
+    cdef row_stacks *stacked
+    cdef size_t n_stacked, stacked_room
     cdef size_t *woken # the rows in which a thread record stands as waker
     cdef size_t n_woken, woken_room
     cdef list changes # of tasks: time, thread record, number of the name, id, the trace's id
@@ -148,6 +160,7 @@ cdef class TransitionDecoder:
         free(self.touched)
         free(self.latest)
         free(self.woken)
+        free(self.stacked)
         free(self.lives)
         free(self.until)
 
@@ -270,7 +283,7 @@ cdef class TransitionDecoder:
                 self.append(cpu, p.time, second, third, p.thread_record, state, count)
                 p.time += <int64_t>second
                 at += 3
-            elif kind == RECORD_ABSENCE:
+            elif kind == RECORD_ABSENCE or kind == RECORD_STACKED:
                 if written - at < words_of_absence(word) or not self.is_absence(word, second, third, now):
                     return self.give_up(&p.spans, written)
                 if <int64_t>third > horizon:
@@ -292,7 +305,7 @@ cdef class TransitionDecoder:
             return True
         while r.at < written:
             word, since, until = words[r.at & mask], words[(r.at + 1) & mask], words[(r.at + 2) & mask]
-            if written - r.at < 3 or kind_of_record(word) != RECORD_ABSENCE:
+            if written - r.at < 3 or not (kind_of_record(word) == RECORD_ABSENCE or is_stacked(word)):
                 return self.give_up(r, written)
             if written - r.at < words_of_absence(word) or not self.is_absence(word, since, until, now):
                 return self.give_up(r, written)
@@ -307,7 +320,7 @@ cdef class TransitionDecoder:
         cdef uint32_t by = kind_of_waker(word)
         if not 0 < state_of_record(word) < N_STATES or not 0 < thread_of_absence(word) < self.max_thread_records:
             return False
-        if is_ready_part(state_of_record(word)) and (by or word >> ABSENCE_WAKER >= N_READY_PARTS):
+        if is_ready_part(state_of_record(word)) and (by or word >> ABSENCE_WAKER >= N_READY_PARTS or is_stacked(word)):
             return False
         if by == WOKEN_BY_MEASURED and word >> ABSENCE_WAKER >= self.max_thread_records:
             return False
@@ -327,21 +340,21 @@ cdef class TransitionDecoder:
         columns = (
             np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int16),
             np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.int32), np.empty(room, np.int32),
-            np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.uint64),
+            np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.uint64), np.empty(room, np.int32),
         )
         if old is not None:
             for new, former in zip(columns, old):
                 new[:self.n] = former[:self.n]
         cdef int64_t[::1] time = columns[0], duration = columns[1]
         cdef int32_t[::1] taken = columns[2], thread = columns[4], count = columns[6], waker = columns[7]
-        cdef int32_t[::1] waker_tid = columns[8]
+        cdef int32_t[::1] waker_tid = columns[8], stacks = columns[11]
         cdef int16_t[::1] cpu = columns[3]
         cdef uint16_t[::1] state = columns[5], waker_state = columns[9]
         cdef uint64_t[::1] futex = columns[10]
         self.time, self.duration, self.taken, self.cpu = &time[0], &duration[0], &taken[0], &cpu[0]
         self.thread, self.state, self.count = &thread[0], &state[0], &count[0]
         self.waker, self.waker_tid, self.waker_state = &waker[0], &waker_tid[0], &waker_state[0]
-        self.futex = &futex[0]
+        self.futex, self.stacks = &futex[0], &stacks[0]
         self.columns, self.room = columns, room
         return 0
 
@@ -362,6 +375,7 @@ cdef class TransitionDecoder:
                 self.time[n], self.duration[n], self.taken[n], self.cpu[n] = time, duration, <int32_t>part, cpu
                 self.thread[n], self.state[n], self.count[n] = record, state, <int32_t>times
                 self.waker[n], self.waker_tid[n], self.waker_state[n], self.futex[n] = -1, 0, NOTHING, 0
+                self.stacks[n] = -1
                 self.n += 1
                 if cpu >= 0:
                     p = &self.places[cpu]
@@ -395,6 +409,9 @@ cdef class TransitionDecoder:
         self.append(-1, since, until - since, 0, record, state_of_record(word), 1)
         if state_of_record(word) == WAIT_FUTEX:
             self.futex[self.n - 1] = words[(at + 3) & mask]
+        if is_stacked(word):
+            i = at + words_of_absence(word) - N_ABSENCE_STACKS
+            self.stack(words[i & mask], words[(i + 1) & mask], words[(i + 2) & mask], words[(i + 3) & mask])
         if by == WOKEN_BY_STATE:
             self.waker_state[self.n - 1] = word >> ABSENCE_WAKER
             self.seen[word >> ABSENCE_WAKER] = 1
@@ -411,6 +428,21 @@ cdef class TransitionDecoder:
             self.woken[self.n_woken] = self.n - 1
             self.n_woken += 1
         return True
+
+    cdef int stack(self, uint64_t user, uint64_t kernel, uint64_t waker_user, uint64_t waker_kernel) except -1:
+        """Give the last row its stacks, by enum absence_stack."""
+        cdef row_stacks *longer
+        if not self.n or not (user or kernel or waker_user or waker_kernel):
+            return 0
+        if self.n_stacked == self.stacked_room:
+            longer = <row_stacks *>realloc(self.stacked, (2 * self.stacked_room + 1024) * sizeof(row_stacks))
+            if longer == NULL:
+                raise MemoryError
+            self.stacked, self.stacked_room = longer, 2 * self.stacked_room + 1024
+        self.stacked[self.n_stacked].hash[:] = [user, kernel, waker_user, waker_kernel]
+        self.stacks[self.n - 1] = <int32_t>self.n_stacked
+        self.n_stacked += 1
+        return 0
 
     cdef int rename(self, int cpu, uint32_t state, uint32_t to, int64_t time, int64_t count) except -1:
         """Move time to another state: change the row itself if it is still here, else append two corrections."""
@@ -472,6 +504,10 @@ cdef class TransitionDecoder:
                 self.append(cpu, self.places[cpu].time, time - self.places[cpu].time, 0, 0, UNKNOWN, 0)
             self.places[cpu].time = time + duration
         self.append(cpu, time, duration, taken, record, state, count)
+
+    def add_stacks(self, uint64_t user, uint64_t kernel):
+        """Give the row that was added last the stacks of its thread."""
+        self.stack(user, kernel, 0, 0)
 
     # ---- the threads of the rows ----
 
@@ -644,10 +680,23 @@ cdef class TransitionDecoder:
         found.sort(key=lambda change: change[1])
         return found
 
+    def take_stacks(self):
+        """Take the stacks of all rows, before these: an array of hashes of shape (n, 4), by enum absence_stack."""
+        cdef size_t i
+        cdef int which
+        found = np.empty((self.n_stacked, N_ABSENCE_STACKS), np.uint64)
+        cdef uint64_t[:, ::1] to = found
+        for i in range(self.n_stacked):
+            for which in range(N_ABSENCE_STACKS):
+                to[i, which] = self.stacked[i].hash[which]
+        self.n_stacked = 0
+        return found
+
     def take(self):
         """Take all rows: a tuple of arrays, the columns of `headway.model.Transitions` in their order, and the futexes.
 
-        Names are numbers.
+        Names are numbers. The last column has the place of each row's stacks among those of `take_stacks`; -1: it has
+        none.
 
         The thread of a row is the one that had the thread record at that time.
         """

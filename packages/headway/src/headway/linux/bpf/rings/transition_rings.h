@@ -183,6 +183,24 @@ INLINE u64 futex_of(const struct thread_record *record)
 	return record && record->object_kind == OBJECT_ADDRESS ? record->object : 0;
 }
 
+/* Whether the stacks of an absence are written: a thread that is ready, or whose state is not known, waits for nothing. */
+INLINE bool has_stacks(u32 state)
+{
+	return OPTION(stacks) && state != READY && state != UNKNOWN && state != ELSEWHERE;
+}
+
+/* Returns one of the stacks of an absence. `woken`: whether its end is seen, and so whose stacks the waker's are. */
+INLINE u64 stack_of_absence(const struct thread_record *record, u32 which, bool woken)
+{
+	if (which == ABSENT_USER)
+		return record->user_stack;
+	if (which == ABSENT_KERNEL)
+		return record->kernel_stack;
+	if (!woken || record->waker_kind != WAKER_THREAD)
+		return 0;
+	return which == WAKER_USER ? record->waker_user_stack : record->waker_kernel_stack;
+}
+
 /*
  * Writes time off the processor to the ring of spans. For handlers that run with interrupts on: an interrupt could write
  * to the ring of absences at the same time, but not to this one.
@@ -190,14 +208,18 @@ INLINE u64 futex_of(const struct thread_record *record)
 u64 record_return(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = this_processor();
-	if (!p || !OPTION(record) || !has_span_room(p))
+	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
+	u64 kind = has_stacks(state) ? RECORD_STACKED : RECORD_ABSENCE;
+	if (!p || !record || !OPTION(record) || !has_span_room(p))
 		return 0;
 	u64 next = p->written;
-	put_span_word(next++, RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
+	put_span_word(next++, kind | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER);
 	put_span_word(next++, since);
 	put_span_word(next++, until);
 	if (state == WAIT_FUTEX)
-		put_span_word(next++, futex_of(bpf_map_lookup_elem(&thread_records, &number)));
+		put_span_word(next++, futex_of(record));
+	for (u32 i = 0; has_stacks(state) && i < N_ABSENCE_STACKS; i++)
+		put_span_word(next++, stack_of_absence(record, i, false));
 	ORDER();
 	p->written = next;
 	return 0;
@@ -208,7 +230,8 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 {
 	struct processor *p = this_processor();
 	struct thread_record *record = bpf_map_lookup_elem(&thread_records, &number);
-	u64 word = RECORD_ABSENCE | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER;
+	u64 kind = has_stacks(state) ? RECORD_STACKED : RECORD_ABSENCE;
+	u64 word = kind | (u64)(state & STATE_MASK) << RECORD_STATE | (u64)number << ABSENCE_NUMBER;
 	if (!p || !record || !OPTION(record) || !has_absence_room(p))
 		return 0;
 	if (state != READY && record->waker_kind == WAKER_STATE)
@@ -223,6 +246,8 @@ u64 record_absence(u32 number, u32 state, u64 since, u64 until)
 	put_absence_word(next++, until);
 	if (state == WAIT_FUTEX)
 		put_absence_word(next++, futex_of(record));
+	for (u32 i = 0; has_stacks(state) && i < N_ABSENCE_STACKS; i++)
+		put_absence_word(next++, stack_of_absence(record, i, true));
 	ORDER();
 	p->written_absences = next;
 	return 0;

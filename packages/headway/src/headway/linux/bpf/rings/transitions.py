@@ -25,6 +25,7 @@ from ..shared.layout import RING, STATES, packing
 from ..threads._exits import Exits
 from ..threads.rows import EndedThread, RecordedThread
 from ._transitions import TransitionDecoder
+from .row_stacks import RowStacks
 from .row_tasks import RowTasks
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ NICE = -15
 
 _TAILS = packing("tails", "spans", "absences")
 _UNKNOWN = "unknown"
+_WITHOUT_STACK = frozenset({STATES["READY"], STATES["UNKNOWN"], STATES["ELSEWHERE"]})
+"""States off the processor that are no waits."""
 _FOR_EVER = (1 << 63) - 1
 
 
@@ -89,7 +92,8 @@ class TransitionReader:
     """The rings of all processors, and whose their rows are.
 
     ``rings``: the maps `spans`, `absences` and `tails`; ``words`` as of `words_of_rings`; ``cpus`` gives the
-    processors that the ledger has; ``consume`` has the threads that have ended handed to ``exits``.
+    processors that the ledger has; ``consume`` has the threads that have ended handed to ``exits``; ``stacks`` gives
+    the rows their stacks, if these are recorded.
     """
 
     def __init__(
@@ -104,8 +108,9 @@ class TransitionReader:
         cpus: Callable[[], Iterable[int]],
         start: int,
         consume: Callable[[], object],
+        stacks: RowStacks | None = None,
     ) -> None:
-        self._consume = consume
+        self._consume, self._stacks = consume, stacks
         self._memory, self._exits, self._tails = memory, exits, rings[2]
         self._n_cpus, self._cpus = n_cpus, cpus
         spans, absences = (memoryview(ring).cast("Q") for ring in rings[:2])
@@ -174,8 +179,12 @@ class TransitionReader:
     def finish(self, at: int) -> Batch:
         """The last batch, up to the last snapshot; nothing may change any more."""
         self.look(all_of_it=True)
+        waiting = {} if self._stacks is None else {one.record: one for one in self._memory.open_stacks(at)}
         for span in self._memory.unfinished(at, self._cpus()):
             self._decoder.add(*span)
+            stack = waiting.get(span.record)
+            if stack is not None and span.duration and span.state == stack.state and span.state not in _WITHOUT_STACK:
+                self._decoder.add_stacks(stack.user, stack.kernel)
         return self._batch(at, last=True)
 
     def losses(self) -> dict[str, int]:
@@ -191,12 +200,15 @@ class TransitionReader:
     def _batch(self, until: int, *, last: bool) -> Batch:
         seen = self._find_threads(all_of_them=last)
         changes = self._decoder.take_changes()
+        hashes = self._decoder.take_stacks()
         columns = self._whole(self._decoder.take(), until)
         futex = columns[10]
         for state in self._decoder.states():
             if not self._names[state]:
                 self._names[state] = self._memory.state_name(state)
         rows = Transitions(*columns[:10], tuple(self._names), futex=futex if futex.any() else None)
+        if self._stacks is not None:
+            rows = self._stacks.add(rows, columns[11], hashes, self._news.values())
         batch = Batch(
             start=self._from,
             end=until,
@@ -286,7 +298,7 @@ class TransitionReader:
             return columns
         n = len(gaps)
         missing = np.array(gaps, np.int64)
-        filling = (missing[:, 1], missing[:, 2], 0, -1, missing[:, 0], STATES["UNKNOWN"], 0, -1, 0, NO_STATE, 0)
+        filling = (missing[:, 1], missing[:, 2], 0, -1, missing[:, 0], STATES["UNKNOWN"], 0, -1, 0, NO_STATE, 0, -1)
         whole: list[NDArray[Any]] = []
         for column, value in zip(columns, filling, strict=True):
             there = cast("NDArray[Any]", column)

@@ -4,7 +4,8 @@
  *
  * Time off the processor is added up by (thread, state, stack) wherever it is charged to the thread's cell. So the times of
  * a state's stacks add up to the state's cell, apart from losses, which are counted. A hash of the return addresses
- * identifies a stack, so a stack that is known already costs one look-up.
+ * identifies a stack, so a stack that is known already costs one look-up. Where transitions are recorded nothing is added
+ * up: each wait is a row of its own, which has the hashes of its stacks and of its waker's.
  *
  * The kernel takes the samples, with their stacks (perf_event_open(2)). A program attached to the same event reports the
  * state that the thread was in, through one ring for all processors.
@@ -138,6 +139,8 @@ INLINE u64 store_user_stack(void *ctx, struct thread_record *record)
 /* Charges time in a state to the stacks that the thread had when it left its processor. */
 NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64 count)
 {
+	if (OPTION(record))
+		return 0;
 	struct stack_key key = {.birth = record->birth,
 		.user = record->user_stack,
 		.kernel = record->kernel_stack,
@@ -156,16 +159,34 @@ NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64
 	return 0;
 }
 
-/* The running thread leaves its processor: keeps its stacks. */
+/* The running thread leaves its processor: keeps its stacks, if somebody will want to know them. */
 INLINE void store_switch_stacks(void *ctx, struct thread_record *record)
 {
+	if (OPTION(record) && record->state == READY)
+		return;
 	record->kernel_stack = store_running_stack(ctx, NO_FLAGS);
 	record->user_stack = store_user_stack(ctx, record);
+}
+
+/* The running thread wakes the one of a record: keeps its stacks there. The caller has interrupts off. */
+INLINE void store_waker_stacks(void *ctx, struct thread_record *record)
+{
+	record->waker_user_stack = 0;
+	record->waker_kernel_stack = 0;
+	if (record->waker_kind != WAKER_THREAD)
+		return;
+	record->waker_kernel_stack = store_running_stack(ctx, NO_FLAGS);
+	u32 number = record->waker_record;
+	struct thread_record *waker = bpf_map_lookup_elem(&thread_records, &number);
+	if (number && waker)
+		record->waker_user_stack = store_user_stack(ctx, waker);
 }
 
 /* Time was stolen from the running thread, whose user stack is still there. */
 INLINE void charge_stolen_to_stack(void *ctx, struct thread_record *record, u64 time)
 {
+	if (OPTION(record))
+		return;
 	record->kernel_stack = 0; /* the kernel stack is that of the interrupt that reports the theft */
 	record->user_stack = store_user_stack(ctx, record);
 	charge_stack(record, STOLEN, time, 1);

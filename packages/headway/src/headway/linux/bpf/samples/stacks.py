@@ -19,6 +19,7 @@ from headway.linux.symbols.walked import Walked
 from ..interpreters.python import PythonReader, instructed
 from ..programs.libbpf import BpfError, Library, Object, RingReader
 from ..reading.memory import BpfMaps
+from ..rings.row_stacks import RowStacks
 from ..shared.layout import N_STACK, SAMPLE_EVENTS, fields_of, offset_of, packing, size_of
 from ..unwinding.tables import CodeTables, python_part, walked
 
@@ -85,6 +86,8 @@ class StackReader:
         """What the programs walk stacks by; None: the kernel walks them."""
         self.python = PythonReader(library, programs, self.tables.pythons.builds) if self.tables is not None else None
         """What frames of Python execute; None: they are not read."""
+        self.rows: RowStacks | None = None
+        """Gives the rows of a recording their stacks; None: they have none."""
         self._waiting: dict[int, list[tuple[int, int, int, int]]] = {}
         self._told = 0
         self._words: dict[int, Frames] = {}
@@ -158,6 +161,25 @@ class StackReader:
         for tid, place in places.items():
             del self._waiting.get(tid, [])[:place]
         return found
+
+    def stack_of(self, user: int, kernel: int) -> tuple[Frames, Frames, Walked | None]:
+        """Return the user and the kernel stack of these hashes, and how far the user stack was walked.
+
+        A stack is empty if it is not known.
+        """
+        frames, inside = self._words_of(user), self._words_of(kernel)
+        if self.tables is None or not frames:
+            return frames, inside, None
+        addresses, how = walked(frames, self._words_of(python_part(frames)))
+        return addresses, inside, how
+
+    def forget_before(self, moment: int) -> None:
+        """Forget what was told of samples before a moment, ns: they have been asked for."""
+        size = _EVENT.itemsize
+        events = np.frombuffer(bytes(self._events[: len(self._events) // size * size]), dtype=_EVENT)
+        kept = events["time"].astype(np.int64) >= moment
+        self._told = size * int(kept[: self._told // size].sum())
+        self._events = bytearray(events[kept].tobytes())
 
     def _sort_in(self) -> None:
         """Take over the samples that were told since the last time."""

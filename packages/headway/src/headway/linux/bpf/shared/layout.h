@@ -394,6 +394,7 @@ struct thread_record {
 	__u32 counted_ids[2]; /* its id and its process's when it was opened, both counted in measured_ids */
 	__u64 kernel_fault; /* 1 + the faults done when its last fault in a call began (levels.h); 0: none */
 	__u64 user_stack, kernel_stack; /* hashes of its stacks when it left the processor; 0: not known */
+	__u64 waker_user_stack, waker_kernel_stack; /* of the waker's, if transitions are recorded; likewise */
 	__u64 calls; /* its system calls, where samples are taken */
 	__u64 task_log; /* address of its log of tasks in its own memory; 0: none */
 	__u64 task_names; /* address of the names there; 0: the log has not been read yet */
@@ -552,6 +553,7 @@ enum ring_record {
 	RECORD_ABSENCE = 1 | 6 << 1,
 	RECORD_TASK = 1 | 7 << 1, /* the thread works on another task from here on: + the number of its name; then its id */
 	RECORD_CONTEXT = 1 | 8 << 1, /* likewise, on a span: behind its id, the upper and the lower half of its trace's */
+	RECORD_STACKED = 1 | 9 << 1, /* as RECORD_ABSENCE; and last the hashes of its stacks (enum absence_stack) */
 };
 
 /* The width and the lowest bit of each part of a word. A part without a width extends to the highest bit. */
@@ -582,6 +584,9 @@ enum ring_word {
 
 /* The ways back to user code whose end is not an event (way_back.h). */
 enum way_back { BACK_FROM_TASK_WORK, BACK_FROM_SIGNAL, N_WAYS_BACK };
+
+/* The stacks of an absence: the thread's when it began, and its waker's when it ended; 0: not known. */
+enum absence_stack { ABSENT_USER, ABSENT_KERNEL, WAKER_USER, WAKER_KERNEL, N_ABSENCE_STACKS };
 
 enum woken_by { WOKEN_BY_NOBODY, WOKEN_BY_MEASURED, WOKEN_BY_TID, WOKEN_BY_STATE };
 

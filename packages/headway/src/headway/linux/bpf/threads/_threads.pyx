@@ -223,7 +223,8 @@ cdef class ThreadRecords(MappedMemory):
         cdef list rows = []
         while (s := self.next_living(&number)) != NULL:
             if not s.cpu and s.since < at:
-                rows.append(row_of(OpenStack, (s.birth, s.user_stack, s.kernel_stack, s.tid, s.pid, s.state, at - s.since)))
+                stacks = (s.user_stack, s.kernel_stack)
+                rows.append(row_of(OpenStack, (s.birth, *stacks, s.tid, s.pid, s.state, at - s.since, number)))
         return rows
 
     def unfinished(self, uint64_t at, cpus):

@@ -116,6 +116,8 @@ class OpenStack(NamedTuple):
     state: int
     time: int
     """Off the processor until the snapshot, ns."""
+    record: int
+    """The thread record."""
 
 
 class WrittenWords(NamedTuple):

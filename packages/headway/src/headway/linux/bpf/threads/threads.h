@@ -171,6 +171,8 @@ NOINLINE u32 open_thread_record(struct task_struct *task, u32 state, u32 resume,
 	record->sampled = 0;
 	record->user_stack = 0;
 	record->kernel_stack = 0;
+	record->waker_user_stack = 0;
+	record->waker_kernel_stack = 0;
 	record->block = 0;
 	if (settings.undivided) {
 		record->kernel_fault = 0;

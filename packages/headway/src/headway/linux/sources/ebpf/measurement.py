@@ -18,7 +18,6 @@ from headway.linux.options import MeasureOptions
 from headway.model import Ledger, Window
 
 from ..control_groups import ControlGroups
-from .ended import EndedThreads
 from .intervals import Intervals
 from .ledgers import EbpfLedgers, with_cost_range
 from .losses import LossReader
@@ -98,7 +97,7 @@ class BpfMeasurement:
                 prepared.notes,
                 options.measure.level,
                 durations=_unknown_durations(options.measure),
-                whole_ready=bool(options.measure.stacks),
+                whole_ready=options.measure.stacks and not options.record,
                 only_threads=programs.only_threads,
             )
             if options.measure.level is not Level.SWITCHES:
@@ -108,7 +107,7 @@ class BpfMeasurement:
             if prepared.modes.needed:
                 self._ledgers.note("division", lambda: prepared.modes.describe(memory))
             self.transitions = (
-                stack.enter_context(closing(_transitions(programs, options, ended, start))) if options.record else None
+                stack.enter_context(closing(_transitions(prepared, options, start))) if options.record else None
             )
             self._loops = WaitingLoops(memory.living) if _may_spin_unseen(options) else None
             self._publication = (
@@ -412,10 +411,11 @@ def _publication(programs: LoadedPrograms, options: SourceOptions) -> Publicatio
     )
 
 
-def _transitions(programs: LoadedPrograms, options: SourceOptions, ended: EndedThreads, start: int) -> TransitionFeed:
+def _transitions(prepared: PreparedPrograms, options: SourceOptions, start: int) -> TransitionFeed:
     from .transitions import TransitionFeed
 
-    return TransitionFeed(programs, options, ended, start)
+    stacks = None if prepared.stacks is None else prepared.stacks.rows
+    return TransitionFeed(prepared.programs, options, prepared.ended, start, stacks)
 
 
 def _visit_processors(memory: BpfMaps) -> None:

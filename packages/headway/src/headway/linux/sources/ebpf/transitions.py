@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.linux.bpf.rings.row_stacks import RowStacks
 from headway.linux.bpf.rings.transitions import Priority, TransitionReader
 from headway.linux.procfs import processors
 from headway.model import Batch
@@ -23,7 +24,14 @@ class TransitionFeed:
     before they are full.
     """
 
-    def __init__(self, programs: LoadedPrograms, options: SourceOptions, ended: EndedThreads, start: int) -> None:
+    def __init__(
+        self,
+        programs: LoadedPrograms,
+        options: SourceOptions,
+        ended: EndedThreads,
+        start: int,
+        stacks: RowStacks | None = None,
+    ) -> None:
         spans, absences, tails = (programs.object.map(name).map_memory() for name in _RINGS)
         self._reader = TransitionReader(
             (spans, absences, tails),
@@ -35,6 +43,7 @@ class TransitionFeed:
             cpus=lambda: measured_cpus(options.selection),
             start=start,
             consume=ended.consume,
+            stacks=stacks,
         )
         self._finished = False
         self._rest: list[Batch] = []

@@ -63,7 +63,7 @@ class SampleLog:
             until = int(np.searchsorted(times, moment))
             self._number(samples, order, numbers, at, until)
             at = max(at, until)
-            self._spaces.change(kind, misc, body)
+            self._spaces.change(kind, misc, body, moment)
         self._spaces.publish()
         self._number(samples, order, numbers, at, len(order))
         if len(order):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from headway.linux.options import MeasureOptions, Selection
 from headway.model import Ledger, Profile
 
-from ..choose import may_unwind
+from ..choose import may_unwind, start_source
 from ..measuring import MeasuringSource
 from .assembling import FinishedProfile
 from .measurement import Buffers, ProfileMeasurement
@@ -58,9 +58,14 @@ class ProfileSource(MeasuringSource[ProfileMeasurement]):
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
         self._measurement = ProfileMeasurement(
-            self._selection, self._options, self._prefer, self.period, self._buffers, spin=self._spin,
+            self._selection,
+            self._options,
+            lambda prepared: start_source(self._selection, self._prefer, options=self._options, prepared=prepared),
+            self.period,
+            self._buffers,
+            spin=self._spin,
             java_maps=self._java_maps,
-        )  # fmt: skip
+        )
         self.name = self._measurement.source.name
 
     def poll_fds(self) -> Iterable[int]:

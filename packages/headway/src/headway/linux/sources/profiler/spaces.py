@@ -23,6 +23,8 @@ CHANGES = (COMM, FORK, MMAP2)
 _MMAP2_HEAD = struct.Struct("=IIQQQIIQQII")
 _MISC_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 _PROT_EXEC = 4
+_FORMER = 16
+"""So many former spaces of a process are known."""
 
 
 class Spaces:
@@ -32,6 +34,7 @@ class Spaces:
         self._modules = Modules()
         self.stacks = Stacks(self._modules)
         self._spaces: dict[int, Space] = {}
+        self._former: dict[int, list[tuple[int, Space]]] = {}
         self._changed: set[int] = set()
         self.files = FrameFiles()
         """The tables of the files that are mapped."""
@@ -52,6 +55,14 @@ class Spaces:
     def known(self, pid: int) -> Space | None:
         """Return what a process had mapped at last; None: it was never asked."""
         return self._spaces.get(pid)
+
+    def then(self, pid: int, moment: int) -> Space:
+        """Return what a process had mapped at a moment, ns: before it executed another program, that of the former."""
+        former = self._former.get(pid)
+        for until, space in former or ():
+            if moment < until:
+                return space
+        return self.of(pid)
 
     def prepare(self, pids: Iterable[int]) -> None:
         """Make the tables of what these processes have mapped, before they are measured."""
@@ -104,14 +115,14 @@ class Spaces:
                 self._know(pid, space)
         self.publish()
 
-    def change(self, kind: int, misc: int, body: bytes) -> None:
-        """Follow a record of the kernel's of one of the `CHANGES`."""
+    def change(self, kind: int, misc: int, body: bytes, moment: int = 0) -> None:
+        """Follow a record of the kernel's of one of the `CHANGES`. ``moment``: when that was, ns."""
         if kind == MMAP2 and len(body) >= _MMAP2_HEAD.size:
-            self._map(body)
+            self._map(body, moment)
         elif kind == COMM and misc & _MISC_EXEC:
             pid = struct.unpack_from("=I", body)[0]
             if pid in self._spaces:
-                self._know(pid, Space(pid, self._modules))
+                self._replace(pid, Space(pid, self._modules), moment)
                 if self.tables is not None:
                     self.tables.forget(pid)
         elif kind == FORK:
@@ -144,7 +155,14 @@ class Spaces:
         self._changed.add(pid)
         self.stacks.know(pid)
 
-    def _map(self, body: bytes) -> None:
+    def _replace(self, pid: int, space: Space, moment: int) -> None:
+        """Note that a process has another space from a moment on."""
+        former = self._former.setdefault(pid, [])
+        former.append((moment, self._spaces[pid]))
+        del former[:-_FORMER]
+        self._know(pid, space)
+
+    def _map(self, body: bytes, moment: int) -> None:
         pid, _, start, length, offset, _, _, inode, _, protection, _ = _MMAP2_HEAD.unpack_from(body)
         if pid not in self._spaces or not protection & _PROT_EXEC:
             return
@@ -154,6 +172,7 @@ class Spaces:
             self._mapped[path] = None
         space = self._spaces[pid]
         if space.replaces(mapping):  # what was known of addresses there was of something else
-            space = self._spaces[pid] = space.copy(pid)
+            self._replace(pid, space.copy(pid), moment)
+            space = self._spaces[pid]
         space.add(mapping)
         self._changed.add(pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from headway.recording.queries.tables import open_tables
 from headway.recording.reader import Recording
 from headway.recording.stack_profile import profile_of_stacks
 
+from ..views.html.reading import Page
 from .measuring import one_after_the_other, until_asleep
 
 pytestmark = [
@@ -135,6 +137,21 @@ def test_folded_stacks(recorded: Path) -> None:
     (of_waker,) = wakers.stdout.splitlines()
     assert ";main;give_turn;" in of_waker
     assert of_waker.rpartition(" ")[2] == line.rpartition(" ")[2]
+
+
+def test_the_page_has_waits_by_stack_and_by_waker(recorded: Path, tmp_path: Path) -> None:
+    assert headway("report", recorded, "--html", tmp_path / "run.html").returncode == 0
+    flames = json.loads(Page((tmp_path / "run.html").read_text()).section("profile"))
+    names = {"rows": set[str](), "wakers": set[str]()}
+    sums = Counter[str]()
+    for side, functions in names.items():
+        for _, state, stack, time, _ in flames[side]:
+            if flames["states"][state].startswith("wait."):
+                sums[side] += time
+                functions |= {flames["frames"][frame][0] for frame in flames["stacks"][stack]} if stack >= 0 else set()
+    assert sums["rows"] == sums["wakers"] > 0
+    assert "await_turn" in names["rows"]
+    assert "give_turn" in names["wakers"]
 
 
 def test_a_wait_that_was_there_before_and_goes_on_has_the_stack_in_the_kernel(tmp_path: Path) -> None:

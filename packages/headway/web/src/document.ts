@@ -156,6 +156,8 @@ export interface Flames {
   stacks: number[][];
   /** [thread, state, stack, ns, occurrences]; -1: not known */
   rows: [number, number, number, number, number][];
+  /** Waits by the stacks of those who ended them, likewise; empty: nobody looked at these. */
+  wakers: [number, number, number, number, number][];
   left_out: { rows: number; time: number };
   notes: string[];
   losses: [string, number][];

@@ -26,6 +26,10 @@ export function flames(store: Store): HTMLElement | null {
   const thread = element("select", { "aria-label": "Threads", change: () => draw() }, element("option", { value: "" }, "all threads"),
     ...[...new Set(profile.rows.map((row) => row[0]))].filter((place) => place >= 0)
       .map((place) => element("option", { value: place }, store.threadLabel(place).slice(0, 60))));
+  const state = element("select", { "aria-label": "States", change: () => draw() }, element("option", { value: "" }, "all states"),
+    ...profile.states.map((name, at) => [name, at] as const).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, at]) => element("option", { value: at }, name)));
+  const side = element("select", { "aria-label": "Whose stacks", change: () => draw() },
+    element("option", { value: "" }, "where threads were"), element("option", { value: "wakers" }, "who ended their waits"));
   const search = element("input", { type: "search", placeholder: "function", "aria-label": "Find a function", input: () => mark() });
   const matched = element("span", { class: "dim" });
   const detail = element("div", { class: "detail" });
@@ -55,17 +59,17 @@ export function flames(store: Store): HTMLElement | null {
       }
       return found;
     };
-    for (const [whose, state, stack, time] of profile!.rows) {
-      const kind = profile!.kinds[state];
-      if (!chosen.has(kind) || (thread.value !== "" && whose !== Number(thread.value))) continue;
+    for (const [whose, which, stack, time] of side.value ? profile!.wakers : profile!.rows) {
+      const kind = profile!.kinds[which];
+      if (!chosen.has(kind) || (thread.value !== "" && whose !== Number(thread.value)) || (state.value !== "" && which !== Number(state.value))) continue;
       const path: [string, string][] = stack < 0 ? [["[stack not known]", ""]] : [...profile!.stacks[stack]].reverse().map((at) => [profile!.frames[at][0], profile!.frames[at][1]]);
-      path.push([`[${profile!.states[state]}]`, ""]);
+      path.push([`[${profile!.states[which]}]`, ""]);
       let at = root;
       for (const [name, where] of [null, ...path].map((one) => one ?? ["", ""])) {
         if (at !== root || name) at = child(at, name, where);
         at.value += time;
         at.kinds[kind] += time;
-        at.sampled ||= !profile!.exact[state];
+        at.sampled ||= !profile!.exact[which];
       }
     }
     return root;
@@ -130,7 +134,7 @@ export function flames(store: Store): HTMLElement | null {
   }).observe(stage);
   const { left_out: left, losses, notes } = profile;
   return element("section", { id: "flames" }, element("h2", {}, "Where in the program"),
-    element("div", { class: "toolbar" }, boxes, thread, search, matched,
+    element("div", { class: "toolbar" }, boxes, profile.wakers.length > 0 && side, thread, state, search, matched,
       element("button", { type: "button", click: () => chart?.resetZoom() }, "all")),
     detail, stage,
     element("p", { class: "dim" }, `A frame is as wide as the time under it. On the processor (~) time is sampled every ${withUnit(profile.period, "ns")}; off it, it is exact.`),

@@ -83,18 +83,24 @@ def write_recording_page(
 ) -> str:
     """Write the page of a recording. Return a sentence that says what is in it. Raises HeadwayError."""
     from headway.recording.profile import has_profile, open_profile
+    from headway.recording.stack_profile import profile_of_stacks
+    from headway.recording.stacks import has_stacks
     from headway.views.html.document import Subject
     from headway.views.html.page import MAX_BYTES, room_for_timeline, write_page
 
     check_apart(path, [recorded], "the page")
     document = recording.document
     profile: Profile | None = None
+    wakers: Profile | None = None
     no_profile = ""
-    if has_profile(recorded):
-        try:
+    try:
+        if has_stacks(recording):
+            profile = profile_of_stacks(recording, ledger=ledger)
+            wakers = profile_of_stacks(recording, ledger=ledger, wakers=True)
+        elif has_profile(recorded):
             profile, _ = open_profile(recorded)
-        except HeadwayError as error:
-            no_profile = str(error)
+    except HeadwayError as error:
+        no_profile = str(error)
     with page_to(path) as stream:
         timeline = None
         subject = Subject(
@@ -121,7 +127,7 @@ def write_recording_page(
             subject = replace(subject, remarks=remarks, damaged=len(damaged))
         if profile is not None and timeline is None:
             ledger = profile.ledger  # the samples name threads by their places in it
-        write_page(stream, ledger, subject, timeline=timeline, profile=profile)
+        write_page(stream, ledger, subject, timeline=timeline, profile=profile, wakers=wakers)
     size = os.path.getsize(path) / 1e6
     left_out = f"; {len(damaged):,} of the recording's files cannot be read" if damaged else ""
     if timeline is None:

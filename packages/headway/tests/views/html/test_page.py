@@ -17,10 +17,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headway.advice import Advice
-from headway.model import NO_TASK, Cell, Kind, Ledger, Profile, Quality, Task, Thread, Window, indices_of
+from headway.model import NO_TASK, Cell, Kind, Ledger, Profile, Quality, Task, Thread, Window, indices_of, kind_of
 from headway.text import valid
 from headway.views.figures import MARKS
 from headway.views.html.document import Subject
+from headway.views.html.flames import flames_document
 from headway.views.html.page import front
 from headway.views.html.words import overall, sentences
 from headway.views.palette import ORDER
@@ -220,8 +221,12 @@ def test_letters_of_every_script_stay_as_they_are() -> None:
 @settings(max_examples=4 if FEW else 25, deadline=None)
 @given(profiles())
 def test_the_time_of_a_profile_is_in_its_flame_graph(profile: Profile) -> None:
-    page = page_of(profile.ledger, profile=profile)
-    flames = json.loads(page.section("profile"))
+    flames = json.loads(page_of(profile.ledger, profile=profile).section("profile"))
+    assert flames["wakers"] == []
+    waits = profile.narrowed(part="wait")
+    both = flames_document(profile, waits)
+    assert both["rows"] == flames["rows"]
+    assert both["wakers"] == [row for row in flames["rows"] if kind_of(both["states"][row[1]]) is Kind.WAIT]
 
     def total(rows: Any) -> dict[tuple[int, str, tuple[str, ...]], int]:
         found: dict[tuple[int, str, tuple[str, ...]], int] = {}

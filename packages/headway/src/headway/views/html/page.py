@@ -50,8 +50,12 @@ def write_page(
     *,
     timeline: PackedTimeline | SampledTimeline | None = None,
     profile: Profile | None = None,
+    wakers: Profile | None = None,
 ) -> None:
-    """Write the page. Raises OSError if the stream does."""
+    """Write the page. Raises OSError if the stream does.
+
+    ``wakers``: of the same recording as ``profile``, with the stacks of those who ended the waits.
+    """
     before, rest = front().split(_TITLE)
     between, after = rest.split(_DATA)
     sections: dict[str, bytes] = {"document": _json(document(ledger, subject, timeline))}
@@ -64,7 +68,7 @@ def write_page(
     if profile is not None:
         from .flames import flames_document
 
-        sections["profile"] = _json(flames_document(profile))
+        sections["profile"] = _json(flames_document(profile, wakers))
     place, directory = 0, {}
     for name, data in sections.items():
         directory[name], place = [place, _length(data)], place + _length(data)

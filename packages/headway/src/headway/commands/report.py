@@ -47,6 +47,12 @@ __all__ = ["command"]
     is_flag=True,
     help="Show the locks that threads waited for: who had them meanwhile, and what that thread did.",
 )
+@click.option(
+    "--why",
+    "causes",
+    type=click.Choice(["wait"]),
+    help="Show who ended the waits and, of a recording with stacks, where in the program that was.",
+)
 @durations_option
 @listing_options
 @narrowing_options
@@ -61,6 +67,7 @@ def command(
     from_transitions: bool,
     verbose: bool,
     with_locks: bool,
+    causes: str | None,
     durations: int | None,
     listed: ListingOptions,
     html: str | None,
@@ -70,6 +77,7 @@ def command(
     headway report run.hw --html run.html    a page with timeline and wait chains
     headway report -v run.hw                 every state too
     headway report --locks run.hw            locks, and what their holders did
+    headway report --why wait run.hw         where threads waited, and who woke them
     headway report --json run.hw             as headway stat --json
     headway report prof.hw                   a profile: lost time by state
     headway report prof.hw --index wait      a profile: waits by place in the code
@@ -89,14 +97,18 @@ def command(
     if durations is None:
         durations = int(verbose or as_json or html is not None)
     if html is not None:
-        if narrowed or as_json or output is not None:
-            raise click.UsageError("--html writes a page of everything: leave out --json, -o, --index and --state")
+        if narrowed or as_json or output is not None or causes is not None:
+            raise click.UsageError(
+                "--html writes a page of everything: leave out --json, -o, --index, --state and --why"
+            )
         with Recording(path) as recording:
             ledger, advice = _figures(recording, from_transitions, durations)
             say(clean(write_recording_page(html, path, ledger, recording, advice)))
         return
     if with_locks and has_profile(path):
         raise click.UsageError("a profile has no locks: --locks is for a recording of headway record")
+    if causes is not None and has_profile(path):
+        raise click.UsageError("--why is for a recording of headway record: of a profile, --index wait selects waits")
     if narrowed or (has_profile(path) and not (verbose or listed.every_line or listed.group_by or from_transitions)):
         with answer_to(output) as stream:
             show_recorded_profile(path, stream, part=part, state=state, as_json=as_json, limit=listed.limit or SHOWN)
@@ -104,6 +116,12 @@ def command(
     with Recording(path) as recording:
         ledger, advice = _figures(recording, from_transitions, durations, with_locks)
         document = recording.document
+        without_places = ""
+        if causes is not None:
+            from headway.recording.wait_causes import with_wait_causes
+
+            with spinner("adding up waits"):
+                ledger, without_places = with_wait_causes(recording, ledger)
     with answer_to(output) as stream:
         if as_json:
             from headway.views.json import write
@@ -120,6 +138,13 @@ def command(
             show_verdict(console, verdict(ledger))
             listing = listed.listing(console, verbose=verbose)
             print_table(console, ledger, advice=advice, listing=listing, verbose=verbose, durations=bool(durations))
+            if causes is not None:
+                from headway.views.lines import show
+                from headway.views.why import why
+
+                show(console, [[], *why(ledger, [causes], width=console.width, verbose=verbose)])
+                if without_places:
+                    say(without_places)
             if with_locks:
                 from headway.views.lines import show
                 from headway.views.uses import use_tables

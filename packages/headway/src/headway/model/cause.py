@@ -61,6 +61,9 @@ class Behind(Enum):
     Of a wait for a lock, the thread that had the lock when the wait began.
     """
 
+    PLACE = "place"
+    """Of a wait in a recording with stacks: where in the program it began, and where the waker was."""
+
     __hash__ = object.__hash__
 
 

@@ -75,7 +75,7 @@ _WITHOUT_HOLDER = {
     NOT_KNOWN: NOT_KNOWN,
     STILL_READY: "not known: still ready at the end",
 }
-_RELATIONS = {Behind.OBJECT: "for ", Behind.HOLDER: "held by ", Behind.WAKER: "woken by "}
+_RELATIONS = {Behind.OBJECT: "for ", Behind.HOLDER: "held by ", Behind.WAKER: "woken by ", Behind.PLACE: "in "}
 """In the order in which they are listed. Where holders of the processor are listed, the heading says so."""
 
 

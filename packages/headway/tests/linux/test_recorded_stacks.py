@@ -128,6 +128,17 @@ def test_queries_name_function_and_line(recorded: Path) -> None:
         assert waits == kept
 
 
+def test_a_report_names_the_waiter_s_and_the_waker_s_place(recorded: Path) -> None:
+    lines = [" ".join(line.split()) for line in headway("report", recorded, "--why", "wait").stdout.splitlines()]
+    (at,) = (i for i, line in enumerate(lines) if line.startswith("in await_turn() at waiting_functions.c:"))
+    assert lines[at + 1].startswith("woken by give_turn() at waiting_functions")
+    said = json.loads(headway("report", recorded, "--why", "wait", "--json").stdout)
+    (waiter,) = (thread for thread in said["threads"] if thread["name"] == "waiter")
+    places = [cause for cause in waiter["causes"] if cause["behind"] == "place" and cause["state"] == "wait.futex"]
+    states = {state["state"]: state["time"] for state in waiter["states"]}
+    assert [cause["time"] for cause in places] == [states["wait.futex"]]
+
+
 def test_folded_stacks(recorded: Path) -> None:
     folded = headway("export", recorded, "--to", "folded", "--name", "waiter", "--state", "wait.futex").stdout
     (line,) = folded.splitlines()

@@ -270,3 +270,23 @@ def test_no_colour_means_no_escape_byte(terminal: bool, monkeypatch: pytest.Monk
     print_table(Console(out, width=80, terminal=terminal), LEDGER, verbose=True, parts=PARTS)
     assert "\x1b" not in out.getvalue()
     assert "why threads waited" in out.getvalue()
+
+
+def test_a_place_is_followed_by_the_places_of_those_who_ended_its_waits() -> None:
+    parse, load = "parse() at load.c:88", "load() at load.c:10"
+    waiter = thread(
+        71,
+        "waiter",
+        {"wait.futex": (300, 30)},
+        cause("wait.futex", Behind.PLACE, f"{parse}, woken by fill() at queue.py:31", 150, 10),
+        cause("wait.futex", Behind.PLACE, f"{parse}, woken by main() at a.c:5", 50, 5),
+        cause("wait.futex", Behind.PLACE, load, 60, 5),
+    )
+    found = words(lines(Ledger("bpf", Window(0, SPAN), (waiter,)), "wait", width=100))
+    assert [" ".join(line) for line in found[3:]] == [
+        "in parse() at load.c:88 200 ms 67 % 15 13.3 ms",
+        "woken by fill() at queue.py:31 150 ms 75 % 10 15.0 ms",
+        "main() at a.c:5 50.0 ms 25 % 5 10.0 ms",
+        "load() at load.c:10 60.0 ms 20 % 5 12.0 ms",
+        "not known 40.0 ms 13 %",
+    ]

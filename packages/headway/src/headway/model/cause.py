@@ -22,6 +22,7 @@ __all__ = [
     "NOT_VISIBLE",
     "STILL_READY",
     "THROTTLED",
+    "WOKEN_BY",
     "Behind",
     "Cause",
     "CauseKey",
@@ -44,6 +45,8 @@ THROTTLED = "throttled"
 """In place of holders while the CPU quota of the thread's control group was used up."""
 FORGOTTEN = "forgotten"
 """In place of the first holders where so many had the processor after them that they are not kept."""
+WOKEN_BY = ", woken by "
+"""Stands in the name of a place (`Behind.PLACE`) before the place of the waker."""
 NOT_KNOWN = "not known"
 """In place of holders that were not seen."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from headway.errors import HeadwayError
 from headway.model import NO_STATE, Batch, Behind, Kind, Ledger, ThreadSeen, kind_of, list_causes
+from headway.model.cause import WOKEN_BY
 from headway.model.places import place_of, words_of_place
 
 from .parts import Damage
@@ -112,4 +113,4 @@ def _place(state: str, place: str | None, waker_stack: int, places: Mapping[int,
     if place is None:
         return None
     waker = places.get(waker_stack)
-    return state, Behind.PLACE, place if waker is None else f"{place}, woken by {waker}", None
+    return state, Behind.PLACE, place if waker is None else f"{place}{WOKEN_BY}{waker}", None

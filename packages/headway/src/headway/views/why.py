@@ -30,7 +30,7 @@ from headway.model import (
     kind_of,
     origin_of,
 )
-from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY, THROTTLED
+from headway.model.cause import FORGOTTEN, HIDDEN, IDLE, NOT_KNOWN, NOT_VISIBLE, STILL_READY, THROTTLED, WOKEN_BY
 
 from .divided import mark_of
 from .figures import share, with_unit
@@ -288,11 +288,26 @@ def _block(subject: _Subject, kind: Kind, pids: Mapping[int, int]) -> Iterator[_
         for behind in _RELATIONS:
             causes = [c for c in subject.causes if c.state == state and c.behind is behind]
             if causes:
-                yield from (replace(row, mark=marks[state]) for row in _causes(causes, behind, cell.time, 2))
+                found = _places(causes, cell.time) if behind is Behind.PLACE else _causes(causes, behind, cell.time, 2)
+                yield from (replace(row, mark=marks[state]) for row in found)
     rest = states[len(listed) :]
     if rest:
         time = sum([cell.time for _, cell in rest])
         yield _Row(1, f"… {len(rest):,} more", time, total, _count(cell for _, cell in rest), style=_DIM)
+
+
+def _places(causes: Sequence[Cause], whole: int) -> Iterator[_Row]:
+    """Yield the places at which most of a wait began, each with the places of those who ended it."""
+    wakers: dict[str, list[Cause]] = {}
+    for cause in causes:
+        place, _, waker = cause.name.partition(WOKEN_BY)
+        wakers.setdefault(place, []).append(replace(cause, name=waker))
+    places = add_causes(replace(one, name=place) for place, of in wakers.items() for one in of)
+    for row in _causes(places, Behind.PLACE, whole, 2):
+        yield row
+        place = row.label.removeprefix(_RELATIONS[Behind.PLACE]).strip()
+        known = [one for one in wakers.get(place, ()) if one.name]
+        yield from _causes(known, Behind.WAKER, row.time, 3, unseen=False)
 
 
 def _how_many(times: Sequence[int], whole: int, most: int) -> int:
@@ -314,7 +329,7 @@ def _causes(causes: Sequence[Cause], behind: Behind, whole: int, depth: int, uns
     # Whose thread it is says something of who had the processor, and nothing of who had a lock of the same process.
     notes = {} if unseen else {_label(cause): _place(cause) for cause in causes}
     listed = rows[: _how_many([row[2] for row in rows], whole, _CAUSES)]
-    relation = _RELATIONS[behind] if depth == 2 and unseen else ""
+    relation = _RELATIONS[behind] if depth > 2 or (depth == 2 and unseen) else ""
     blank = " " * len(relation)
     for at, (label, detail, time, count) in enumerate(listed):
         note = notes.get((label, detail), "")

@@ -8,6 +8,7 @@ taken as for a profile. Names are found when measuring has ended (`StackSource.s
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -97,6 +98,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
         self._held: list[tuple[RawSamples, list[int]]] = []
         self._threads: dict[int, list[ThreadSeen]] = {}
         self._outside = self._unmatched = self._without = 0
+        self._weights: Counter[int] = Counter()
         self._over = False
 
     def begin(self) -> None:
@@ -185,7 +187,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
         batch = self._source.take()
         for thread in batch.threads:
             self._note(thread)
-        self._without += _without_stack(batch.transitions)
+        self._weigh(batch.transitions)
         if not (due or self._over):
             return batch
         log = self._running.log
@@ -195,6 +197,19 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
         self._reader.forget_before(self._drained[0])
         self._drained = self._drained[1], now
         return replace(batch, samples=samples)
+
+    def _weigh(self, rows: Transitions) -> None:
+        """Add up the time of stacks, and the time of waits that have none."""
+        if rows.stack is None:
+            return
+        waits = np.array([kind_of(state) is Kind.WAIT for state in rows.states], np.bool_)
+        self._without += int(rows.duration[waits[rows.state] & (rows.stack < 0)].sum())
+        there = rows.stack >= 0
+        stacks, place = np.unique(rows.stack[there], return_inverse=True)
+        times = np.zeros(len(stacks), np.int64)
+        np.add.at(times, place, rows.duration[there])
+        for stack, time_ in zip(stacks.tolist(), times.tolist(), strict=True):
+            self._weights[stack] += time_
 
     # ---- samples ----
 
@@ -244,6 +259,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
             if not state:
                 self._unmatched += 1
                 state = "kernel" if kernel else "user"
+            self._weights[stack] += period
             yield moment, thread, cpu, states.setdefault(state, len(states)), period, stack
 
     # ---- names ----
@@ -258,7 +274,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
             frames,
             PERIOD_NS,
             running.collection(),
-            tuple(running.notes),
+            (*running.notes, *running.spaces.stacks.describe(self._weights)),
             {
                 "samples_lost": lost.samples,
                 "samplings_throttled": lost.throttled,
@@ -270,11 +286,3 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
                 "ns_without_a_stack": self._without,
             },
         )
-
-
-def _without_stack(rows: Transitions) -> int:
-    """Return how long the waits took whose stacks are not known, ns."""
-    if rows.stack is None:
-        return 0
-    waits = np.array([kind_of(state) is Kind.WAIT for state in rows.states], np.bool_)
-    return int(rows.duration[waits[rows.state] & (rows.stack < 0)].sum())

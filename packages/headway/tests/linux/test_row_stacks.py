@@ -54,3 +54,13 @@ def test_each_row_has_the_stacks_of_its_thread_and_of_its_waker(rows: Sequence[R
         pid = 0 if waker < 0 else 10 + waker
         expected = 1000 * pid + 100 * (time + 1) + 10 * others[0] + others[1] if any(others) else -1
         assert found.waker_stack[at] == expected
+
+
+def test_a_row_that_comes_after_the_end_of_its_thread_has_its_stack() -> None:
+    stacks = RowStacks(lambda pid, moment, user, kernel: pid)
+    ended = ThreadSeen(0, 40, 10, "", 0, 0, 90)
+    nothing = np.empty((0, 4), np.uint64)
+    stacks.add(rows_of([]), np.empty(0, np.int32), nothing, [ended])
+    found = stacks.add(rows_of([(0, 80)]), np.zeros(1, np.int32), np.ones((1, 4), np.uint64), [])
+    assert found.stack is not None
+    assert found.stack.tolist() == [10]

@@ -482,7 +482,7 @@ int handle_sched_waking(u64 *ctx)
 	if (record)
 		note_waker(p, record, ctx);
 	if (record && OPTION(record) && OPTION(stacks))
-		store_waker_stacks(ctx, record);
+		store_waker_stacks(ctx, record, !is_in_interrupt(p, ctx));
 	return 0;
 }
 

@@ -31,7 +31,8 @@ class RowStacks:
     def __init__(self, number: Number, prepare: Callable[[], object] = lambda: None) -> None:
         self._number, self._prepare = number, prepare
         self._pids: dict[int, int] = {}
-        self._leaving: set[int] = set()
+        self._leaving: tuple[set[int], set[int]] = set(), set()
+        """The threads that were told to have ended, with the batch before the last and with the last."""
 
     def add(
         self, rows: Transitions, places: NDArray[np.int32], hashes: NDArray[np.uint64], news: Iterable[ThreadSeen]
@@ -41,13 +42,16 @@ class RowStacks:
         ``places``: of shape (n,), where the stacks of each row are in ``hashes``; -1: it has none. ``hashes``: of shape
         (m, 4), by enum absence_stack. ``news``: the threads of which something is new.
         """
-        for thread in self._leaving:  # a row of the batch after the last may still name its waker
+        gone, self._leaving = (
+            self._leaving[0],
+            (self._leaving[1], set()),
+        )  # the last rows of a thread come later than that
+        for thread in gone:
             self._pids.pop(thread, None)
-        self._leaving.clear()
         for seen in news:
             self._pids[seen.thread] = seen.pid
             if seen.end is not None:
-                self._leaving.add(seen.thread)
+                self._leaving[1].add(seen.thread)
         self._prepare()
         there = np.flatnonzero(places >= 0)
         found = hashes[places[there]]

@@ -168,8 +168,11 @@ INLINE void store_switch_stacks(void *ctx, struct thread_record *record)
 	record->user_stack = store_user_stack(ctx, record);
 }
 
-/* The running thread wakes the one of a record: keeps its stacks there. The caller has interrupts off. */
-INLINE void store_waker_stacks(void *ctx, struct thread_record *record)
+/*
+ * The running thread wakes the one of a record: keeps its stacks there. The caller has interrupts off. `itself`: it does so
+ * in its own time, and not an interrupt that it does not know of.
+ */
+INLINE void store_waker_stacks(void *ctx, struct thread_record *record, bool itself)
 {
 	record->waker_user_stack = 0;
 	record->waker_kernel_stack = 0;
@@ -178,7 +181,7 @@ INLINE void store_waker_stacks(void *ctx, struct thread_record *record)
 	record->waker_kernel_stack = store_running_stack(ctx, NO_FLAGS);
 	u32 number = record->waker_record;
 	struct thread_record *waker = bpf_map_lookup_elem(&thread_records, &number);
-	if (number && waker)
+	if (number && waker && itself)
 		record->waker_user_stack = store_user_stack(ctx, waker);
 }
 

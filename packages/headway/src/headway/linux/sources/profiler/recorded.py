@@ -66,7 +66,9 @@ class StackNumbers:
 
     def number(self, pid: int, moment: int, user: int, kernel: int) -> int:
         """See `headway.linux.bpf.rings.row_stacks.Number`."""
-        space = self._spaces.then(pid, moment) if pid and user else None
+        if user and not pid:
+            return -1
+        space = self._spaces.then(pid, moment) if user else None
         key = space, user, kernel
         number = self._known.get(key)
         if number is None:

@@ -42,8 +42,9 @@ def _of_maps() -> int:
         MeasureOptions(tasks=True, publish=True),
         MeasureOptions(events=("page-faults",)),
         MeasureOptions(budget=0.01),
+        MeasureOptions(stacks=True, unwind=os.uname().machine == "x86_64"),
     ],
-    ids=["plain", "tasks", "events", "budget"],
+    ids=["plain", "tasks", "events", "budget", "stacks"],
 )
 def test_the_maps_take_what_is_said(
     measure: MeasureOptions, intervals: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -70,6 +71,7 @@ def test_the_maps_take_what_is_said(
     of_rings = footprint.of_rings(cpus, words_of_rings(cpus, WORDS)) + EXITS
     counting = footprint.counts_events(measure)
     said = of_rings + footprint.of_threads(THREADS + 1, cpus, measure, intervals=intervals, counting=counting)
+    said += footprint.of_stacks(measure)
     if not taken:
         pytest.skip("this kernel does not say how much memory a map takes")
     assert said - (2 << 20) <= taken <= said + footprint.PROGRAMS

@@ -31,6 +31,10 @@ ENDED = 8 << 10
 as many that are added up as are kept one by one."""
 KEPT = 512
 """Bytes of a thread that a part on the disk names, where parts are dropped."""
+_SAMPLED = 68 << 10
+"""Bytes of the buffer of a thread's samples."""
+_SYMBOLS = 64 << 20
+"""Bytes of the tables of call frames and symbols of what the programs have mapped, and of the stacks."""
 LARGEST_STEP = 11
 """How often rings and parts are halved at most."""
 _FEWEST = 256
@@ -136,6 +140,8 @@ def _plan(limit: int, step: int, recorded: Recorded) -> MemoryPlan:
             threads + 1, cpus, recorded.measure, intervals=recorded.forget, counting=recorded.counting
         )
         + footprint.of_rings(cpus, (words, absences))
+        + footprint.of_stacks(recorded.measure)
+        + (recorded.threads * _SAMPLED + _SYMBOLS if recorded.measure.stacks else 0)
         + exits
         + ROW * max(rows + take, batch)
         + DECODED * batch

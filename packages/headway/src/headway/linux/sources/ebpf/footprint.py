@@ -8,7 +8,7 @@ from headway.linux.perf import counters
 
 from .mode_counters import ModeCounters
 
-__all__ = ["PROGRAMS", "counts_events", "of_rings", "of_threads"]
+__all__ = ["PROGRAMS", "counts_events", "of_rings", "of_stacks", "of_threads"]
 
 PROGRAMS = 8 << 20
 """Bytes of the programs, of what the verifier needs meanwhile, and of the maps that have one size."""
@@ -18,6 +18,10 @@ _PUBLISHED = PUBLISHED["PUBLISHED_UNIT"] * (1 + PUBLISHED["STATE_UNITS"])
 """Bytes of a thread in the map of one user."""
 _PROCESSOR = 64 << 10
 _WORD = 8
+_HASHED = 72
+"""Bytes that an entry of a hash map takes beside its value, with its key."""
+_WALKED = 32 << 20
+"""Bytes of the maps by which stacks are walked, with the rows of a few programs."""
 
 
 def counts_events(measure: MeasureOptions) -> bool:
@@ -51,3 +55,15 @@ def _of_tasks(times: int) -> int:
 def of_rings(cpus: int, words: tuple[int, int]) -> int:
     """Return the bytes of the rings of transitions: of spans and of absences, by their words on each processor."""
     return cpus * sum(words) * _WORD
+
+
+def of_stacks(measure: MeasureOptions) -> int:
+    """Return the bytes of the maps of stacks, and of those by which they are walked.
+
+    The rows of what many programs have mapped take more: 8 bytes for each row of call frame information.
+    """
+    if not measure.stacks:
+        return 0
+    from headway.linux.bpf.samples.stacks import RING_BYTES, STACKS
+
+    return STACKS * (size_of("stack") + _HASHED) + RING_BYTES + (_WALKED if measure.unwind else 0)

@@ -271,7 +271,7 @@ def _sizes(options: SourceOptions, plan: CounterPlan) -> dict[str, int]:
         **(_task_sizes(options) if options.measure.tasks else {}),
         "histories": cpus if why else 1,
         **(_histogram_sizes(options) if options.measure.durations else {}),
-        **(_stack_sizes(cpus) if options.measure.stacks else {}),
+        **(_stack_sizes(cpus, summed=not options.record) if options.measure.stacks else {}),
         **(_unwinding_sizes(cpus) if options.measure.stacks and options.measure.unwind else {}),
         **(_code_sizes(cpus) if options.measure.spin else {}),
         "spans": cpus * span_words,
@@ -327,10 +327,11 @@ def _process_sizes(cpus: int, n: int) -> dict[str, int]:
     return {"run_clocks": cpus, "process_clocks": cpus * n, "processes": n, "free_processes": n}
 
 
-def _stack_sizes(cpus: int) -> dict[str, int]:
+def _stack_sizes(cpus: int, *, summed: bool) -> dict[str, int]:
+    """``summed``: times are added up by stack; where transitions are recorded they are not."""
     from headway.linux.bpf.samples import stacks
 
-    return stacks.sizes(cpus)
+    return stacks.sizes(cpus) | ({} if summed else {"stack_times": 1})
 
 
 def _unwinding_sizes(cpus: int) -> dict[str, int]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 DEFAULT = "headway.hw"
+MAX_HZ = 20_000
+"""As of a profile: above it a sample costs too much of the time that it stands for."""
 
 
 @click.command("record", cls=MeasuringCommand, context_settings={"allow_interspersed_args": False})
@@ -68,6 +70,14 @@ DEFAULT = "headway.hw"
     "profile does.",
 )
 @click.option(
+    "-F",
+    "--frequency",
+    type=click.IntRange(0, MAX_HZ),
+    metavar="HZ",
+    help="Of --stacks: samples per second of each thread's processor time; 0 takes none, which costs less.  "
+    "[default: 997]",
+)
+@click.option(
     "--memory",
     type=MemorySize(),
     metavar="SIZE",
@@ -85,6 +95,7 @@ def command(
     flight: float | None,
     when: tuple[Condition, ...],
     stacks: bool,
+    frequency: int | None,
     memory: int | None,
     quiet: bool,
     argv: tuple[str, ...],
@@ -114,6 +125,8 @@ def command(
         raise click.UsageError("--flight-recorder says how many seconds are kept: leave out --max-time")
     if stacks and (flight is not None or wanted.spin or wanted.budget):
         raise click.UsageError("--stacks goes with neither --flight-recorder, nor --spin, nor --budget")
+    if frequency is not None and not stacks:
+        raise click.UsageError("--frequency is of the samples that --stacks takes: add --stacks")
     selection = wanted.selection(argv)
     if not quiet:
         wanted.tell_others()
@@ -124,7 +137,7 @@ def command(
     if not may_use_bpf():
         raise HeadwayError("recording needs CAP_BPF and CAP_PERFMON: run as root (sudo headway record ...)")
     from headway.linux.sources.ebpf import BpfSource
-    from headway.linux.sources.profiler.recorded import PERIOD_NS, StackSource
+    from headway.linux.sources.profiler.recorded import DEFAULT_FREQUENCY, StackSource, period_of
     from headway.recording.stacks import stack_settings
     from headway.recording.writer import RecordingWriter
     from headway.session.flight import FlightRecorder
@@ -134,9 +147,10 @@ def command(
     longest = None if keep is None else round(keep * 1e9)
     limited = max_size is not None or keep is not None
     plan = _plan(memory, options, forget=flight is not None, limited=limited)
+    hz = DEFAULT_FREQUENCY if frequency is None else frequency
     document = describe(selection, argv)
     if stacks:
-        document = replace(document, settings={**document.settings, **stack_settings(PERIOD_NS)})
+        document = replace(document, settings={**document.settings, **stack_settings(period_of(hz))})
     writer = RecordingWriter(
         output,
         document,
@@ -166,7 +180,7 @@ def command(
 
     def start(chosen: Selection) -> RecordingSource:
         if stacks:
-            return StackSource(chosen, options, lambda *given: source_of(chosen, *given))
+            return StackSource(chosen, options, lambda *given: source_of(chosen, *given), frequency=hz)
         return source_of(chosen, options)
 
     def recorder(source: Any, writer: RecordingWriter, shown: Callable[[], None]) -> Recorder:

@@ -256,7 +256,7 @@ INLINE void depart(void *ctx, struct processor *p, struct thread_record *record,
 	else if (OPTION(record))
 		note_futex(prev, record);
 	if (OPTION(stacks) && !s->dead)
-		store_switch_stacks(ctx, record);
+		store_switch_stacks(ctx, p, record);
 	if (OPTION(publish))
 		publish_departure(number, record->state, s->now);
 	ORDER();
@@ -388,6 +388,8 @@ int handle_sched_switch(u64 *ctx)
 	s.preempted = ctx[0];
 	s.why = settings.has_prev_state ? (u32)ctx[3] : prev->__state;
 	s.dead = !s.preempted && s.why & TASK_STATE_DEAD;
+	if (OPTION(stacks))
+		p->stacks_took = 0;
 	if (record)
 		depart(ctx, p, record, number, resume ? resume : p->state, &s);
 	else if (settings.some_cpus && !p->selected && prev->pid)
@@ -397,7 +399,7 @@ int handle_sched_switch(u64 *ctx)
 	if (record)
 		arrive(p, record, coming, &s);
 	if (is_timed(now, ONE_SWITCH_IN))
-		time_handler(p, TIMED_SWITCH, now);
+		time_handler(p, TIMED_SWITCH, now + (OPTION(stacks) && OPTION(record) ? p->stacks_took : 0));
 out:
 	leave(p);
 	return 0;
@@ -482,7 +484,7 @@ int handle_sched_waking(u64 *ctx)
 	if (record)
 		note_waker(p, record, ctx);
 	if (record && OPTION(record) && OPTION(stacks))
-		store_waker_stacks(ctx, record, !is_in_interrupt(p, ctx));
+		store_waker_stacks(ctx, p, record, !is_in_interrupt(p, ctx));
 	return 0;
 }
 

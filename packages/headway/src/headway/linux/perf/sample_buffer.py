@@ -20,10 +20,23 @@ from headway.errors import HeadwayError
 from ._rings import FIELDS, PAGE, Ring, Samples, Tray
 from .perf_event import SOFTWARE, Event, open_event, why_not
 
-__all__ = ["CPU_CLOCK", "DEFAULT_FIELDS", "FIELDS", "PAGE", "PerfBuffer", "Samples", "Sampling", "Tray", "attributes"]
+__all__ = [
+    "CPU_CLOCK",
+    "DEFAULT_FIELDS",
+    "FIELDS",
+    "NOTHING",
+    "PAGE",
+    "PerfBuffer",
+    "Samples",
+    "Sampling",
+    "Tray",
+    "attributes",
+]
 
 CPU_CLOCK = Event("cpu-clock", SOFTWARE, 0)
 """PERF_COUNT_SW_CPU_CLOCK: a timer, so it is available everywhere. It runs while the thread does."""
+NOTHING = Event("dummy", SOFTWARE, 9)
+"""PERF_COUNT_SW_DUMMY: counts nothing, so no sample is taken."""
 DEFAULT_FIELDS = sum(FIELDS[name] for name in ("ip", "tid", "time", "cpu", "period", "callchain"))
 _SIZE = 136  # PERF_ATTR_SIZE_VER8
 _SIZE_WITHOUT_CONFIG3 = 112  # PERF_ATTR_SIZE_VER5

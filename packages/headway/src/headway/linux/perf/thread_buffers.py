@@ -33,7 +33,7 @@ COMM, EXIT, FORK, MMAP2 = 3, 4, 7, 10
 """PERF_RECORD_*. After the header they have: COMM pid, tid, name; EXIT and FORK pid, ppid, tid, ptid, time; MMAP2 pid,
 tid, address, length, offset, maj, min, inode, generation, protection, flags, name. Each ends with pid, tid, time.
 """
-_DUMMY = Event("dummy", SOFTWARE, 9)
+_DUMMY = perf.NOTHING
 _SET_OUTPUT = 0x2405  # PERF_EVENT_IOC_SET_OUTPUT
 _TELLS = perf._MMAP | perf._MMAP2 | perf._COMM | perf._COMM_EXEC | perf._TASK | perf._SAMPLE_ID_ALL
 _PAGES = 32

@@ -159,30 +159,43 @@ NOINLINE int charge_stack(struct thread_record *record, u32 state, u64 time, u64
 	return 0;
 }
 
-/* The running thread leaves its processor: keeps its stacks, if somebody will want to know them. */
-INLINE void store_switch_stacks(void *ctx, struct thread_record *record)
+/*
+ * The running thread leaves its processor: keeps its stacks, if somebody will want to know them.
+ *
+ * What stacks cost depends on how deep they are. Where transitions are recorded it is read off the clock each time, and is
+ * not among what calibration finds an event to cost: that process has no stacks.
+ */
+INLINE void store_switch_stacks(void *ctx, struct processor *p, struct thread_record *record)
 {
-	if (OPTION(record) && record->state == READY)
+	if (OPTION(record) && (record->state == READY || control.only))
 		return;
+	if (OPTION(record))
+		p->stacks_took = bpf_ktime_get_ns();
 	record->kernel_stack = store_running_stack(ctx, NO_FLAGS);
 	record->user_stack = store_user_stack(ctx, record);
+	if (OPTION(record)) {
+		p->stacks_took = bpf_ktime_get_ns() - p->stacks_took;
+		p->cost_pending += p->stacks_took << COST_BITS;
+	}
 }
 
 /*
  * The running thread wakes the one of a record: keeps its stacks there. The caller has interrupts off. `itself`: it does so
  * in its own time, and not an interrupt that it does not know of.
  */
-INLINE void store_waker_stacks(void *ctx, struct thread_record *record, bool itself)
+INLINE void store_waker_stacks(void *ctx, struct processor *p, struct thread_record *record, bool itself)
 {
 	record->waker_user_stack = 0;
 	record->waker_kernel_stack = 0;
-	if (record->waker_kind != WAKER_THREAD)
+	if (record->waker_kind != WAKER_THREAD || control.only)
 		return;
+	u64 began = bpf_ktime_get_ns();
 	record->waker_kernel_stack = store_running_stack(ctx, NO_FLAGS);
 	u32 number = record->waker_record;
 	struct thread_record *waker = bpf_map_lookup_elem(&thread_records, &number);
 	if (number && waker && itself)
 		record->waker_user_stack = store_user_stack(ctx, waker);
+	p->cost_pending += (bpf_ktime_get_ns() - began) << COST_BITS;
 }
 
 /* Time was stolen from the running thread, whose user stack is still there. */

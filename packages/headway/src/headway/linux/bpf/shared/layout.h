@@ -522,6 +522,7 @@ struct processor {
 	__u64 undivided_overhead; /* as that of a thread record */
 	__u64 undated; /* ns of spans of user code in which a thread's context changed, at a moment that is not known */
 	__u64 prepared_at; /* when the last handler with rare work to do read the clock after it (prepare_event) */
+	__u64 stacks_took; /* ns in which the last switch kept stacks; until that is over, since when */
 	struct timed timed[N_TIMED];
 	__u64 asked_name[NAME_WORDS]; /* of a file that a status check asks about, while it is compared */
 	__u64 passed_calls, passed_switches; /* of threads that are not measured: begins and ends of calls; switches */

@@ -13,7 +13,7 @@ from headway.errors import HeadwayError
 from headway.linux import time_namespace
 from headway.linux.bpf.samples.stacks import StackReader
 from headway.linux.options import MeasureOptions, Selection
-from headway.linux.perf.sample_buffer import CPU_CLOCK, PAGE, PerfBuffer, Sampling
+from headway.linux.perf.sample_buffer import CPU_CLOCK, NOTHING, PAGE, PerfBuffer, Sampling
 from headway.linux.perf.sampler import DEFAULT_POLICY, POLICIES, Sampler
 from headway.linux.procfs.descendants import descendants
 from headway.linux.procfs.ids import process_of
@@ -61,8 +61,9 @@ class ProfileMeasurement:
     """What was selected is measured and sampled from the moment at which this exists; `close` in any case.
 
     ``start``: starts the source of the ledger, and returns why it is not the exact one (empty: it is). ``period``: ns
-    of processor time from one sample to the next. ``spin``: find user code that spins. ``java_maps``: have Java write
-    its perf maps at the end. Raises HeadwayError; then nothing is left attached.
+    of processor time from one sample to the next; 0: threads are followed, and not sampled. ``spin``: find user code
+    that spins. ``java_maps``: have Java write its perf maps at the end. Raises HeadwayError; then nothing is left
+    attached.
     """
 
     def __init__(
@@ -127,13 +128,14 @@ class ProfileMeasurement:
                 )
             tids += [thread.tid for thread in self.source.living()]
         time_namespace.must_leave()
+        event = CPU_CLOCK if self.period else NOTHING
         sampling = Sampling(
-            frequency=0, period=self.period, pages=self._buffers.pages, user_stacks=self.log.walks is None
+            event=event, frequency=0, period=self.period, pages=self._buffers.pages, user_stacks=self.log.walks is None
         )
         policy = POLICIES[self._buffers.policy]
         largest = _FIXED_PART + _FRAME * (self.log.max_stack + _MARKS)
         samples = sampling.capacity // 2 // largest
-        self._half_full = min(max(samples * self.period / 1e9, SHORTEST), LONGEST)
+        self._half_full = min(max(samples * self.period / 1e9, SHORTEST), LONGEST) if self.period else LONGEST
         try:
             return Sampler(pids, sampling, tids=tids, policy=policy, opened=self._opened)
         except HeadwayError:
@@ -147,7 +149,7 @@ class ProfileMeasurement:
 
     def _opened(self, buffer: PerfBuffer) -> None:
         """Have the states of a thread's samples told, and know what its process has mapped."""
-        if self.states is not None:
+        if self.states is not None and self.period:
             self.states.attach(buffer.fd)
         self.spaces.of(buffer.pid or process_of(buffer.tid) or buffer.tid)
 

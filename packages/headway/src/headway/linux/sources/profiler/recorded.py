@@ -29,10 +29,13 @@ from .measurement import Buffers, Prepared, ProfileMeasurement
 from .source import DEFAULT_FREQUENCY
 from .spaces import Spaces
 
-__all__ = ["PERIOD_NS", "RecordedStacks", "StackNumbers", "StackSource"]
+__all__ = ["DEFAULT_FREQUENCY", "RecordedStacks", "StackNumbers", "StackSource", "period_of"]
 
-PERIOD_NS = 1_000_000_000 // DEFAULT_FREQUENCY
-"""Processor time of a thread from one sample to the next."""
+
+def period_of(frequency: int) -> int:
+    """Return the ns of a thread's processor time from one sample to the next; 0: none are taken."""
+    return 1_000_000_000 // frequency if frequency else 0
+
 
 DRAIN_NS = 1_000_000_000
 """How often all buffers of samples are emptied: what the programs told of a sample is kept until then."""
@@ -85,7 +88,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
     """Measures, records and samples a selection of threads (`RecordingSource`); `stacks` after `end`.
 
     ``make`` makes the eBPF source, which records; it is given the options, and what is to be called just before it
-    begins.
+    begins. ``frequency``: samples a second of each thread's processor time; 0: none.
     """
 
     def __init__(
@@ -93,9 +96,13 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
         selection: Selection,
         options: MeasureOptions,
         make: Callable[[MeasureOptions, Prepared], BpfSource],
+        *,
+        frequency: int = DEFAULT_FREQUENCY,
     ) -> None:
         self._selection, self._options, self._make = selection, options, make
         self.name = BpfSource.name
+        self.period = period_of(frequency)
+        """ns of processor time from one sample to the next; 0: there are none."""
         self._drained = (0, 0)
         self._held: list[tuple[RawSamples, list[int]]] = []
         self._threads: dict[int, list[ThreadSeen]] = {}
@@ -106,7 +113,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
     def begin(self) -> None:
         """Start measuring and sampling. Raises HeadwayError; then nothing is left attached."""
         self._measurement = ProfileMeasurement(
-            self._selection, self._options, self._start, PERIOD_NS, Buffers(capacity=_CAPACITY)
+            self._selection, self._options, self._start, self.period, Buffers(capacity=_CAPACITY)
         )
         now = time.monotonic_ns()
         self._drained = now, now
@@ -247,7 +254,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
     def _rows(
         self, samples: RawSamples, stacks: list[int], states: dict[str, int]
     ) -> Iterator[tuple[int, int, int, int, int, int]]:
-        found, names = self._reader.states(samples.time, samples.tid, PERIOD_NS // 2)
+        found, names = self._reader.states(samples.time, samples.tid, self.period // 2)
         columns = zip(
             samples.time.tolist(), samples.tid.tolist(), samples.cpu.tolist(), samples.kernel.tolist(),
             samples.period.tolist(), found.tolist(), stacks, strict=True,
@@ -274,7 +281,7 @@ class StackSource(MeasuringSource[ProfileMeasurement]):
         return RecordedStacks(
             stacks,
             frames,
-            PERIOD_NS,
+            self.period,
             running.collection(),
             (*running.notes, *running.spaces.stacks.describe(self._weights)),
             {

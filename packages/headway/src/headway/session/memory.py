@@ -124,13 +124,16 @@ def default_memory(room: Room | None, recorded: Recorded) -> int:
 def _plan(limit: int, step: int, recorded: Recorded) -> MemoryPlan:
     cpus = recorded.cpus
     words = words_of_rings(cpus)[0]
-    words, absences = words_of_rings(cpus, max(words >> step, min(words, _SMALLEST_RING)))
+    words, absences = words_of_rings(
+        cpus, max(words >> step, min(words, _SMALLEST_RING)), stacks=recorded.measure.stacks
+    )
     fewest = max(recorded.threads * 3 // 2, recorded.threads + _FEWEST)
     threads = min(max(MIN_THREADS >> max(step - _FULL_STEPS, 0), fewest), MAX_THREAD_RECORDS - 1)
     exits = max(EXIT_BYTES >> step, _SMALLEST_EXITS)
     rows = max(ROWS_OF_A_PART >> step, _SMALLEST_PART)
     take = rows // 4
-    batch = take + cpus * (words + absences)  # a row has a word at least
+    # A row has a word at least, and an absence three.
+    batch = take + cpus * (words + (absences // 3 if recorded.measure.stacks else absences))
     of_ended = 0 if recorded.forget else min(2 * MAX_ENDED * ENDED, max(limit // _SHARE, 2 * _FEWEST * ENDED))
     of_kept = max(limit // _SHARE // 2, 2 * threads * KEPT) if recorded.limited else 0
     need = (

@@ -65,10 +65,13 @@ _WITHOUT_STACK = frozenset({STATES["READY"], STATES["UNKNOWN"], STATES["ELSEWHER
 _FOR_EVER = (1 << 63) - 1
 
 
-def words_of_rings(n_cpus: int, wanted: int | None = None) -> tuple[int, int]:
-    """Words of a processor's ring of spans (``wanted``, a power of two, or as fits) and of its ring of absences."""
+def words_of_rings(n_cpus: int, wanted: int | None = None, *, stacks: bool = False) -> tuple[int, int]:
+    """Words of a processor's ring of spans (``wanted``, a power of two, or as fits) and of its ring of absences.
+
+    ``stacks``: waits have stacks, which are four more words.
+    """
     words = wanted or min(RING_WORDS, 1 << (ALL_WORDS // n_cpus).bit_length() - 1)
-    return words, max(words // 4, MIN_WORDS)
+    return words, max(words // (2 if stacks else 4), MIN_WORDS)
 
 
 class Priority:

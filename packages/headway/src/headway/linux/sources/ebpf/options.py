@@ -73,7 +73,7 @@ class SourceOptions:
             from headway.linux.bpf.rings.transitions import MAX_THREAD_RECORDS, words_of_rings
 
             max_thread_records = min(max_thread_records, MAX_THREAD_RECORDS)
-            words = words_of_rings(processors.possible(), ring_words)
+            words = words_of_rings(processors.possible(), ring_words, stacks=measure.stacks)
         snapshots = intervals or measure.changes  # the level changes at snapshots
         return cls(
             selection,

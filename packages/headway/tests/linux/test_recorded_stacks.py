@@ -150,6 +150,12 @@ def test_folded_stacks(recorded: Path) -> None:
     assert of_waker.rpartition(" ")[2] == line.rpartition(" ")[2]
 
 
+def test_what_a_faster_function_would_gain_is_said_without_a_profile(recorded: Path) -> None:
+    done = headway("what-if", recorded, "--faster", "calculate=2x", "--anyway", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert "calculate" in done.stdout
+
+
 def test_the_page_has_waits_by_stack_and_by_waker(recorded: Path, tmp_path: Path) -> None:
     assert headway("report", recorded, "--html", tmp_path / "run.html").returncode == 0
     flames = json.loads(Page((tmp_path / "run.html").read_text()).section("profile"))

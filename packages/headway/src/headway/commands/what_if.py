@@ -24,7 +24,8 @@ __all__ = ["command"]
     multiple=True,
     metavar="WHAT=SPEED",
     help="WHAT takes less time: a marked region or function, a state, a thread, THREAD:STATE, or a function of the "
-    "--profile. SPEED is 2x, or 30% for 30 per cent less time; 0.5x is slower.",
+    "--profile, or of the recording itself if it has stacks. SPEED is 2x, or 30% for 30 per cent less time; 0.5x is "
+    "slower.",
 )
 @click.option("--disk", metavar="SPEED", help="Disks are faster: the same as --faster wait.disk=SPEED.")
 @click.option(
@@ -90,7 +91,7 @@ def command(
     from headway.recording.reader import Recording
     from headway.replay.candidates import rank
     from headway.replay.changes import parse_changes
-    from headway.replay.functions import read_shares
+    from headway.replay.functions import read_shares, shares_in
     from headway.replay.predict import check_error, model_of
     from headway.replay.rows import load
     from headway.replay.units import units_in
@@ -110,6 +111,7 @@ def command(
         with spinner("reading the transitions", lambda: done):
             rows = load(recording, shown)
             units = units_in(recording, rows)
+        functions = functions or shares_in(recording)
         has_command = recording.document.command is not None
         damaged = dict(recording.damaged)
     for name, why in damaged.items():

@@ -14,8 +14,11 @@ from headway.errors import HeadwayError
 from headway.model import Profile, kind_of
 from headway.model.estimate import wilson
 from headway.recording.profile import open_profile
+from headway.recording.reader import Recording
+from headway.recording.stack_profile import profile_of_stacks
+from headway.recording.stacks import has_stacks
 
-__all__ = ["FunctionShares", "read_shares"]
+__all__ = ["FunctionShares", "read_shares", "shares_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +81,11 @@ def read_shares(path: str | os.PathLike[str]) -> FunctionShares:
     if not len(profile.samples):
         raise HeadwayError(f"the profile {os.fspath(path)!a} has no sample: profile for longer")
     return found
+
+
+def shares_in(recording: Recording) -> FunctionShares | None:
+    """Return the samples of a recording with stacks; None: it has none. Raises HeadwayError if they are damaged."""
+    if not has_stacks(recording) or not recording.closed:
+        return None
+    found = FunctionShares(profile_of_stacks(recording))
+    return found if found.names() else None

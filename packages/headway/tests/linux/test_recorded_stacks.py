@@ -150,6 +150,12 @@ def test_folded_stacks(recorded: Path) -> None:
     assert of_waker.rpartition(" ")[2] == line.rpartition(" ")[2]
 
 
+def test_two_runs_differ_by_stack(recorded: Path) -> None:
+    lines = headway("diff", recorded, recorded, "--folded").stdout.splitlines()
+    assert any(";await_turn;" in line for line in lines)
+    assert all(line.split()[-1] == line.split()[-2] for line in lines)
+
+
 def test_what_a_faster_function_would_gain_is_said_without_a_profile(recorded: Path) -> None:
     done = headway("what-if", recorded, "--faster", "calculate=2x", "--anyway", "--format", "json")
     assert done.returncode == 0, done.stderr

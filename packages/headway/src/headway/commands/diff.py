@@ -20,6 +20,7 @@ from headway.views.printable import clean
 from headway.views.rows import print_rows
 
 if TYPE_CHECKING:
+    from headway.model import Profile
     from headway.recording.queries.catalogue import RecordedRun
     from headway.recording.queries.comparison import Comparison, Course, Share, Tenth
 
@@ -27,6 +28,7 @@ __all__ = ["command"]
 
 _SCHEMA = "headway.diff/1"
 _SHOWN = (Kind.KERNEL, Kind.POLL, Kind.READY, Kind.STOLEN, Kind.WAIT)
+_PLACES = 10
 _OFF = {Kind.WAIT, Kind.UNKNOWN}
 _LISTS = (
     ("able to run, but no progress", {*Kind} - _OFF - {Kind.EFFECTIVE}, 10),
@@ -40,12 +42,19 @@ _LISTS = (
 @click.argument("a", metavar="A.hw")
 @click.argument("b", metavar="B.hw")
 @click.option("--name", metavar="NAME", help="Compare only threads of this name, their progress and their time.")
+@click.option(
+    "--folded",
+    is_flag=True,
+    help="Of two profiles or recordings with stacks: write each stack with its time in A and in B, as difffolded.pl "
+    "does, for a differential flame graph.",
+)
 @format_option
 @tidy_end()
-def command(a: str, b: str, name: str | None, style: str) -> None:
+def command(a: str, b: str, name: str | None, folded: bool, style: str) -> None:
     """\b
     headway diff before.hw after.hw
     headway diff before.hw after.hw --name worker
+    headway diff before.hw after.hw --folded | flamegraph.pl >diff.svg
 
     Compare two runs at equal progress.
 
@@ -53,6 +62,14 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
     threads B is slower than A. Progress is the time of all threads in effective states.
     """
     need("recording")
+    if folded:
+        if name is not None or style != "table":
+            raise click.UsageError("--folded is of all threads, and a form of its own: leave out --name and --format")
+        from headway.views.differential import folded_of_both
+
+        for line in folded_of_both(*(_profile(path) for path in (a, b))):
+            click.echo(line)
+        return
     from headway.recording.queries.comparison import compare, course_of
 
     courses = []
@@ -73,6 +90,37 @@ def command(a: str, b: str, name: str | None, style: str) -> None:
         print_rows(columns, _wide(found), "csv")
     else:
         _table(found)
+        _show_places(found, name)
+
+
+def _profile(path: str) -> Profile:
+    from headway.recording.profile import open_profile
+
+    with spinner(f"adding up the stacks of {ascii(path)[1:-1]}"):
+        profile, _ = open_profile(path)
+    return profile
+
+
+def _show_places(found: Comparison, name: str | None) -> None:
+    """Print at which places of the program threads waited longer or shorter, if both runs have stacks."""
+    runs = [found.a.run, found.b.run]
+    if not all(run.local and run.closed and run.files["stacks"] for run in runs):
+        return
+    from headway.views.differential import differing_places
+
+    try:
+        places = differing_places(*(_profile(run.place) for run in runs))
+    except HeadwayError as error:
+        say(clean(str(error)))
+        return
+    chosen = [one for one in places if name is None or one.name == name]
+    if not chosen:
+        return
+    click.echo("\nin all of both runs, by place in the program: the largest differences")
+    rows = [(one.name, one.state, one.place, one.a, one.b, one.difference) for one in chosen[:_PLACES]]
+    print_rows(
+        ("thread", "state", "place", "A", "B", "B - A"), rows, "table", units=dict.fromkeys(("A", "B", "B - A"), "ns")
+    )
 
 
 def _one(path: str) -> RecordedRun:

@@ -13,11 +13,17 @@ from headway.model import Profile
 
 from .printable import clean
 
-__all__ = ["folded"]
+__all__ = ["folded", "stacks_of"]
 
 
 def folded(profile: Profile) -> Iterator[str]:
     """Yield the lines without their ends, most time first. Characters that separate frames are replaced in names."""
+    for line, weight in stacks_of(profile).most_common():
+        yield f"{line} {weight}"
+
+
+def stacks_of(profile: Profile) -> Counter[str]:
+    """Return the time of each stack, ns, by its line without the number."""
     threads = [_name(thread.name) or "?" for thread in profile.ledger.threads]
     names = [_name(frame.name) or "?" for frame in profile.frames]
     total: Counter[str] = Counter()
@@ -25,8 +31,7 @@ def folded(profile: Profile) -> Iterator[str]:
         root = threads[thread] if thread >= 0 else "[thread not known]"
         frames = [names[number] for number in reversed(stack)] or ["[stack not known]"]
         total[";".join([root, *frames, f"[{_name(state)}]"])] += weight
-    for line, weight in total.most_common():
-        yield f"{line} {weight}"
+    return total
 
 
 def _name(text: str) -> str:

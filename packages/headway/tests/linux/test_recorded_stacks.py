@@ -150,6 +150,17 @@ def test_folded_stacks(recorded: Path) -> None:
     assert of_waker.rpartition(" ")[2] == line.rpartition(" ")[2]
 
 
+def test_at_an_instant_a_waiting_thread_has_a_place(recorded: Path) -> None:
+    with open_tables(str(recorded)) as tables:
+        ((time, tid),) = tables.ask(
+            'SELECT w.time + w.duration // 2 - r."start", w.tid FROM waits AS w JOIN recordings AS r ON w.run = r.run '
+            "WHERE w.name = 'waiter' AND w.state = 'wait.futex' ORDER BY w.duration DESC LIMIT 1"
+        ).rows
+    said = json.loads(headway("at", recorded, f"{time / 1e9:.9f}s", "--format", "json").stdout)
+    (row,) = (row for row in said if row["tid"] == tid)
+    assert row["place"].startswith("await_turn() at waiting_functions.c:")
+
+
 def test_two_runs_differ_by_stack(recorded: Path) -> None:
     lines = headway("diff", recorded, recorded, "--folded").stdout.splitlines()
     assert any(";await_turn;" in line for line in lines)

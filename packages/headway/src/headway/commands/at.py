@@ -71,8 +71,8 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
     Show what every thread was doing at an instant.
 
     A row has the thread's state, since when it was in it, on which processor, and who had woken the thread; of a
-    waiting thread, who woke it later, and when. With --trace it has the function, the line and the instruction that the
-    thread executed last, or why that is not known.
+    waiting thread, who woke it later, and when, and where in the program it waits, if stacks were recorded. With
+    --trace it has the function, the line and the instruction that the thread executed last, or why that is not known.
     """
     if images and traced is None:
         raise click.UsageError("--image is for --trace")
@@ -115,13 +115,18 @@ def command(path: str, instant: str, style: str, traced: str | None, images: tup
         for one in found
         for d in one.threads
     ]
+    places = any(d.place for one in found for d in one.threads)
+    if places:
+        each = [d for one in found for d in one.threads]
+        rows = [(*row, d.place) for row, d in zip(rows, each, strict=True)]
     unit = catalogue.runs[0].time_unit
     if table:
-        more = () if beside is None else _BRIEFLY
+        more = (*(() if beside is None else _BRIEFLY), *(("in",) if places else ()))
         units = {"for": unit, "ago": unit}
         print_rows((*who, "thread", "tid", "state", "for", "cpu", "woken", *more), rows, style, units=units)
     else:
-        print_rows((*who, *_COLUMNS, *(() if beside is None else _EXECUTED)), rows, style)
+        more = (*(() if beside is None else _EXECUTED), *(("place",) if places else ()))
+        print_rows((*who, *_COLUMNS, *more), rows, style)
     for one in found:
         if one.run.local:
             say_spinning(one.run.place, named=many)

@@ -6,12 +6,13 @@ ones, which have row groups of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.model import Kind, kind_of
+from headway.model import Frame, Kind, kind_of
+from headway.model.places import words_of_place
 from headway.recording.format import LONG
 
 from .alignment import lines
@@ -52,6 +53,8 @@ class Doing:
     cpu: int | None
     wake: Wake | None
     """For a waiting thread, what ended that wait later; for others, what had ended their last wait. None: not known."""
+    place: str | None = None
+    """For a waiting thread, where in the program the wait began, in words; None: no stack says so."""
 
     @property
     def kind(self) -> Kind:
@@ -88,7 +91,7 @@ def at(run: RecordedRun, text: str) -> Instant:
             f"{run.words} is not closed and its complete parts end before that: it covers {_span(run, end)}"
         )
     catalogue = Catalogue((run,))
-    with Tables(catalogue, open_engine(None, catalogue), ("transitions", "threads", "open_states")) as tables:
+    with Tables(catalogue, open_engine(None, catalogue), _TABLES) as tables:
         rows = _rows_at(tables, time)
         threads = _threads(tables)
         names = {number: (tid, name) for number, tid, _, name, _, _ in threads}
@@ -97,12 +100,14 @@ def at(run: RecordedRun, text: str) -> Instant:
         needy = [n for n in alive if n in rows or n in open_]
         back, waits = _last_waits(tables, time, end, [n for n in needy if not _waits(rows, open_, n)])
         found = []
+        places = _places(tables, {row[8] for row in rows.values()} - {None})
         for number, (tid, pid, name) in alive.items():
             row = rows.get(number)
             if row is not None:
                 state, since, duration, cpu = row[1:5]
                 wake = _wake(row, names) if _is_wait(state) else _wake(waits.get(number), names)
-                found.append(Doing(tid, pid, name, state, since, since + duration, cpu, wake))
+                place = places.get(row[8]) if _is_wait(state) else None
+                found.append(Doing(tid, pid, name, state, since, since + duration, cpu, wake, place))
             elif number in open_:
                 state, since, cpu = open_[number]
                 found.append(Doing(tid, pid, name, state, since, None, cpu, _wake(waits.get(number), names)))
@@ -138,7 +143,8 @@ def _waits(rows: Mapping[int, Sequence[Any]], open_: Mapping[int, Sequence[Any]]
     return _is_wait(rows[number][1] if number in rows else open_[number][0])
 
 
-_COLUMNS = "thread, state, time, duration, cpu, waker, waker_tid, waker_state"
+_COLUMNS = "thread, state, time, duration, cpu, waker, waker_tid, waker_state, stack"
+_TABLES = ("transitions", "threads", "open_states", "stacks", "frames")
 
 
 def _rows_at(tables: Tables, time: int) -> dict[int, Sequence[Any]]:
@@ -159,6 +165,19 @@ def _latest(tables: Tables, queries: Sequence[str]) -> dict[int, Sequence[Any]]:
         if row[0] not in found or found[row[0]][2] < row[2]:
             found[row[0]] = row
     return found
+
+
+def _places(tables: Tables, stacks: Collection[int]) -> dict[int, str]:
+    """Return the places of stacks in words, by number; of those that have none nothing."""
+    if not stacks:
+        return {}
+    query = f"""
+SELECT s.stack, f.function, f.file, f.line, f.module, CAST(f.address AS VARCHAR), f.kind
+FROM stacks AS s JOIN frames AS f ON s.place = f.frame WHERE s.stack IN ({", ".join(map(str, sorted(stacks)))})"""
+    return {
+        number: words_of_place(Frame(function, file, line, module, None if address is None else int(address), kind))
+        for number, function, file, line, module, address, kind in tables.ask(query).rows
+    }
 
 
 def _threads(tables: Tables) -> list[Sequence[Any]]:
@@ -193,6 +212,6 @@ SELECT {_COLUMNS} FROM (
 def _wake(row: Sequence[Any] | None, names: Mapping[int, tuple[int, str]]) -> Wake | None:
     if row is None:
         return None
-    _, _, time, duration, _, waker, waker_tid, waker_state = row
+    _, _, time, duration, _, waker, waker_tid, waker_state, _ = row
     tid, name = names.get(waker, (waker_tid, None))
     return None if tid is None and waker_state is None else Wake(time + duration, name, tid, waker_state)

@@ -21,7 +21,7 @@ from pathlib import Path
 _HEAD = """\
 # Where CPython keeps the frames of its threads on x86-64, in bytes. Written by tools/python_layouts.py; do not edit.
 # `offsets`: of fields in their structures. `debug_offsets`: where a program says that, in its _Py_DebugOffsets.
-# `values`: what stands in fields.
+# `attaching`: the same of what a debugger writes into it (PEP 768). `values`: what stands in fields.
 """
 
 _RUNTIME = {
@@ -102,6 +102,29 @@ _DEBUG_OFFSETS = {
     "bytes_size": "bytes_object.ob_size",
     "bytes_data": "bytes_object.ob_sval",
 }
+_ATTACHING = {
+    "version": "version",
+    "free_threaded": "free_threaded",
+    "runtime_size": "runtime_state.size",
+    "runtime_interpreters": "runtime_state.interpreters_head",
+    "interpreter_size": "interpreter_state.size",
+    "interpreter_id": "interpreter_state.id",
+    "interpreter_next": "interpreter_state.next",
+    "interpreter_threads": "interpreter_state.threads_head",
+    "thread_size": "thread_state.size",
+    "thread_next": "thread_state.next",
+    "thread_interpreter": "thread_state.interp",
+    "thread_native_id": "thread_state.native_thread_id",
+    "eval_breaker": "debugger_support.eval_breaker",
+    "support": "debugger_support.remote_debugger_support",
+    "enabled": "debugger_support.remote_debugging_enabled",
+    "pending": "debugger_support.debugger_pending_call",
+    "script": "debugger_support.debugger_script_path",
+    "script_size": "debugger_support.debugger_script_path_size",
+}
+"""What a debugger needs to have a script executed, from 3.14 on."""
+_IN = "attaching_"
+"""What their names begin with where names of all kinds are together."""
 _VALUES = {
     "text_narrow": "sizeof(PyASCIIObject)",
     "text_wide": "sizeof(PyCompactUnicodeObject)",
@@ -146,10 +169,15 @@ def _table(version: tuple[int, int, int], folder: Path) -> Iterator[str]:
     if own:
         values["free_threaded"] = "offsetof(_Py_DebugOffsets, free_threaded)"
         values["debug_offsets_size"] = "sizeof(_Py_DebugOffsets)"
-    found = _evaluated(folder, {**fields, **values}, minor)
+    attaching = {
+        _IN + name: f"offsetof(_Py_DebugOffsets, {field})" for name, field in _ATTACHING.items() if minor >= 14
+    }
+    found = _evaluated(folder, {**fields, **values, **attaching}, minor)
     yield f'["{version[0]}.{minor}"]'
     yield f'made_from = "{".".join(map(str, version))}"'
     yield f"{kind} = {{ {', '.join(f'{name} = {found[name]}' for name in fields)} }}"
+    if attaching:
+        yield f"attaching = {{ {', '.join(f'{name} = {found[_IN + name]}' for name in _ATTACHING)} }}"
     yield f"values = {{ {', '.join(f'{name} = {found[name]}' for name in values)} }}"
 
 

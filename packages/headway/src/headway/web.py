@@ -19,12 +19,14 @@ from typing import Any
 from .regions import Steps, numbered_task, set_numbered_task, task_number
 from .when_imported import WhenImported
 
-__all__ = ["FRAMEWORKS", "install", "name_request"]
+__all__ = ["FRAMEWORKS", "install", "name_request", "uninstall"]
 
 _Coroutine = Callable[..., Awaitable[Any]]
 
 _ids = itertools.count(1 << 32)
 """Ids of requests that are no tasks of asyncio's, which have smaller ones."""
+_replaced: list[tuple[Any, str, Any, bool]] = []
+"""What `_replace` has put elsewhere: its owner, its name, what it was made of, and whether that was the owner's own."""
 _PREFIX = "headway.prefix"
 """Where an ASGI scope has the routes under which the application is mounted."""
 
@@ -33,6 +35,20 @@ def install() -> None:
     """Make tasks of the requests of all frameworks: of those that are imported, and of those that will be."""
     if not any(isinstance(finder, WhenImported) for finder in sys.meta_path):
         WhenImported(FRAMEWORKS)
+
+
+def uninstall() -> None:
+    """Leave requests alone that begin from now on."""
+    for finder in [one for one in sys.meta_path if isinstance(one, WhenImported)]:
+        finder.stop()
+    while _replaced:
+        owner, name, inner, own = _replaced.pop()
+        if getattr(getattr(owner, name, None), "__wrapped__", None) is not inner:
+            continue  # somebody else has replaced it since
+        if own:
+            setattr(owner, name, inner)
+        else:
+            delattr(owner, name)
 
 
 def name_request(name: str) -> None:
@@ -76,6 +92,7 @@ def _replace(owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callabl
     if inner is not None and not hasattr(inner, "_headway"):
         wrapped = functools.wraps(inner)(wrap(inner))
         wrapped._headway = True  # type: ignore[attr-defined]
+        _replaced.append((owner, name, inner, name in vars(owner)))
         setattr(owner, name, wrapped)
 
 

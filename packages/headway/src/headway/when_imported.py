@@ -26,6 +26,12 @@ class WhenImported:
         for name in functions.keys() - self._functions.keys():
             functions[name](sys.modules[name])
 
+    def stop(self) -> None:
+        """Call no function any more."""
+        self._functions.clear()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

@@ -13,13 +13,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import sys
+import weakref
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
+from types import FrameType
 from typing import Any, Literal
 
 from ..regions import Steps, task_number
 
-__all__ = ["install", "task_factory", "uninstall"]
+__all__ = ["install", "is_installed", "task_factory", "uninstall"]
 
 By = Literal["coroutine", "name"]
 Factory = Callable[..., "asyncio.Future[Any]"]
@@ -32,6 +35,10 @@ _numbers: dict[str, int] = {}
 """The number of each coroutine's name that a task has had."""
 _before: dict[tuple[type[Any], str], Any] = {}
 """The methods of event loops that `install` has replaced, by their class and name."""
+_loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+"""The event loops that `install` has given a task factory of ours."""
+_RUNNERS = frozenset({"run", "run_forever", "run_until_complete"})
+"""The functions that run an event loop: its own, and those of `asyncio.Runner`, whose ``_loop`` it is."""
 
 Coroutine.register(Steps)
 
@@ -61,30 +68,66 @@ def task_factory(inner: Factory | None = None, *, by: By = "coroutine") -> Facto
         steps = Steps(coroutine, following(), number)
         return plain(steps, loop=loop, **options) if inner is None else inner(loop, steps, **options)
 
-    factory._headway = True  # type: ignore[attr-defined]
+    factory._headway, factory._inner = True, inner  # type: ignore[attr-defined]
     return factory
 
 
-def install(loop: asyncio.AbstractEventLoop | None = None, *, kind: type[Any] = _LOOP, by: By = "coroutine") -> None:
+def install(
+    loop: asyncio.AbstractEventLoop | None = None,
+    *,
+    kind: type[Any] = _LOOP,
+    by: By = "coroutine",
+    running: bool = False,
+) -> None:
     """Make headway's tasks of the tasks of this event loop; None: of the running one and of all that are made later.
 
     ``kind``: the class of those that are made later. A class of its own, such as ``uvloop.Loop``, is installed besides.
-    ``by`` as of `task_factory`.
+    ``by`` as of `task_factory`. ``running``: of the event loops that run in other threads now, too.
     """
     if loop is None:
         _replace_methods(kind, by)
+        loops = _running_loops() if running else set()
         try:
-            loop = asyncio.get_running_loop()
+            loops.add(asyncio.get_running_loop())
         except RuntimeError:
-            return
-    loop.set_task_factory(task_factory(loop.get_task_factory(), by=by))
+            pass
+    else:
+        loops = {loop}
+    for each in loops:
+        each.set_task_factory(task_factory(each.get_task_factory(), by=by))
+        _loops.add(each)
+
+
+def is_installed() -> bool:
+    """Return whether headway's tasks are made of those of event loops that are made from now on."""
+    return bool(_before)
 
 
 def uninstall() -> None:
-    """Leave event loops that are made from now on alone."""
+    """Leave tasks alone that are made from now on, and event loops too."""
     for (kind, name), method in _before.items():
         setattr(kind, name, method)
     _before.clear()
+    for loop in [*_loops]:
+        factory = loop.get_task_factory()
+        if getattr(factory, "_headway", False):
+            loop.set_task_factory(factory._inner)  # type: ignore[union-attr]
+    _loops.clear()
+
+
+def _running_loops() -> set[asyncio.AbstractEventLoop]:
+    """Return the event loops that run in any thread, as far as functions in Python run them."""
+    found = set()
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_code.co_name in _RUNNERS:
+                owner = frame.f_locals.get("self")
+                for loop in (owner, getattr(owner, "_loop", None)):
+                    if isinstance(loop, asyncio.AbstractEventLoop) and loop.is_running():
+                        found.add(loop)
+            frame = frame.f_back
+    return found
 
 
 def _replace_methods(kind: type[Any], by: By) -> None:
@@ -97,11 +140,13 @@ def _replace_methods(kind: type[Any], by: By) -> None:
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
         begin(self, *arguments, **options)
         take(self, task_factory(by=by))
+        _loops.add(self)
 
     def set_task_factory(self: Any, factory: Factory | None) -> None:
         if factory is not None and not callable(factory):
             take(self, factory)  # it says what is wrong
         take(self, task_factory(factory, by=by))
+        _loops.add(self)
 
     kind.__init__ = __init__
     kind.set_task_factory = set_task_factory

@@ -221,7 +221,8 @@ _MORE = (
         is_flag=True,
         callback=_instrument_python,
         help="Measure the tasks of asyncio in a command in Python, and the requests of its web framework by route, and "
-        "name its threads, without a change to it (docs/tasks.md). This is --tasks, too.",
+        "name its threads, without a change to it; with -p in a Python 3.14 that runs already (docs/tasks.md). This is "
+        "--tasks, too.",
     ),
     click.option(
         "--why",
@@ -470,8 +471,10 @@ class TargetOptions:
             plain = name.removesuffix("*").encode(errors="surrogateescape")
             if not plain or len(plain) > 15 or "*" in name[:-1]:
                 raise click.UsageError(f"{name!r} is no thread's name: up to 15 bytes, with a * only at the end")
-        if self.python_tasks and not command:
-            raise click.UsageError("--python-tasks is for a command that headway starts: give one after --")
+        if self.python_tasks and not (command or self.pids):
+            raise click.UsageError(
+                "--python-tasks is for a command that headway starts, and for processes: give one after --, or -p PID"
+            )
         if self.only and not self.pids:
             raise click.UsageError("--only is about processes that are named: give -p PID")
         group = self._group()
@@ -484,6 +487,10 @@ class TargetOptions:
             raise click.UsageError(
                 "say what to measure: a command after --, or -p PID, -t TID, --name NAME, -a (--help)"
             )
+        if self.python_tasks and self.pids:
+            from .attaching import attach_meanwhile
+
+            attach_meanwhile(self.pids, only=self.only)
         return Selection(
             pids=self.pids,
             tids=self.tids,

@@ -19,7 +19,15 @@ from headway.dataclass import dataclass
 from headway.errors import HeadwayError
 from headway.files import packaged
 
-__all__ = ["CodeObject", "PythonBuild", "PythonError", "find_python", "text_of"]
+__all__ = [
+    "CodeObject",
+    "PythonBuild",
+    "PythonError",
+    "attaching_offsets",
+    "description_size",
+    "find_python",
+    "text_of",
+]
 
 _FILES = re.compile(r"(lib)?python3?(\.\d+)?[a-z]*(\.so(\.[0-9.]+)?)?")
 """Names of files that may have CPython inside."""
@@ -128,6 +136,22 @@ def _own_offsets(
     if max(offsets.values()) >= _LARGEST_OFFSET:
         raise PythonError(f"{module.path} is damaged where it says how it keeps its frames: they are not read")
     return offsets
+
+
+def attaching_offsets(minor: int, description: bytes) -> Mapping[str, int] | None:
+    """Return what an interpreter tells a debugger about itself (PEP 768); None: a version that does not, or no such.
+
+    ``description``: its ``_Py_DebugOffsets``; `description_size` bytes are enough.
+    """
+    places = _layouts().get(minor, {}).get("attaching")
+    if places is None or len(description) < description_size(minor) or not description.startswith(_COOKIE):
+        return None
+    return {name: struct.unpack_from("<Q", description, place)[0] for name, place in places.items()}
+
+
+def description_size(minor: int) -> int:
+    """Return the size of ``_Py_DebugOffsets`` in bytes; 0: the version has none that is known."""
+    return _layouts().get(minor, {}).get("values", {}).get("debug_offsets_size", 0)
 
 
 def text_of(memory: bytes, values: Mapping[str, int], offsets: Mapping[str, int]) -> str | None:

@@ -1,0 +1,156 @@
+"""Installing headway's marks of tasks in a program in Python 3.14 that runs already, and taking them out again.
+
+The program executes a script of headway's when one of its threads next comes to a safe place in Python code (PEP 768).
+The main thread is asked first, then all others. A program that waits in system calls executes it when it goes on; until
+then it is as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from headway.linux.procfs.ids import ids_inwards
+
+from .debugger import AttachError, Debugger, PythonThread
+from .folder import Folder
+from .process import ProcessMemory, find_runtime, tids_inside
+from .script import source
+
+__all__ = ["Attachment", "attach"]
+
+_PACKAGE = Path(__file__).parent.parent.parent
+_FILES = (
+    "__init__.py",
+    "asyncio/__init__.py",
+    "asyncio/attached.py",
+    "regions/__init__.py",
+    "regions/own_progress.py",
+    "regions/thread_names.py",
+    "web.py",
+    "when_imported.py",
+)
+"""What the program imports."""
+_COMPILED = ("_cython", "regions/_regions")
+_PATIENCE = 2.0
+"""Seconds after which a program is taken for one that waits."""
+_MAIN_FIRST = 0.2
+"""Seconds after which other threads than the main one are asked."""
+_STEP = 0.005
+
+
+class Attachment:
+    """The marks of headway in one process. Raises AttachError and OSError.
+
+    ``by``: what tasks are named after, as in `headway.asyncio.install`.
+    """
+
+    def __init__(self, pid: int, minor: int, runtime: int, by: str) -> None:
+        self.pid = pid
+        self._asked: list[PythonThread] = []
+        self._memory = ProcessMemory(pid)
+        self._folder: Folder | None = None
+        try:
+            self._debugger = Debugger(self._memory, minor, runtime, lambda: tids_inside(pid))
+            self._folder = Folder(pid)
+            for name, contents in _files(self._folder.path, minor, by):
+                self._folder.add(name, contents)
+            self.waits = not self._execute("begin")
+        except BaseException:
+            self._close()
+            raise
+
+    def end(self) -> bool:
+        """Take the marks out. Return whether nothing of them is left; may be called again."""
+        if self._folder is None:
+            return True
+        try:
+            begun = bool(self._folder.said())
+            self._withdraw("begin")
+            if not begun and not self._folder.said():
+                return True  # it never began
+            self._folder.forget()
+            return self._execute("end")
+        except (AttachError, OSError):
+            return not tids_inside(self.pid)
+        finally:
+            self._close()
+
+    def _execute(self, action: str) -> bool:
+        """Have the program execute a script; False: it has not yet. Raises AttachError and OSError."""
+        assert self._folder is not None
+        script = f"{self._folder.path}/{action}.py".encode()
+        main = self._debugger.threads()
+        began = time.monotonic()
+        self._asked = [each for each in main if each.tid == _first(self.pid) and self._debugger.ask(each, script)]
+        others = False
+        while not (said := self._folder.said()):
+            passed = time.monotonic() - began
+            if passed > _PATIENCE:
+                return False
+            if not others and (passed > _MAIN_FIRST or not self._asked):
+                others = True
+                self._asked += [each for each in self._debugger.threads() if self._debugger.ask(each, script)]
+            if not self._asked:
+                raise AttachError("no thread of it can be asked to")
+            time.sleep(_STEP)
+        self._withdraw(action)
+        if said != "done":
+            raise AttachError(f"it said {said!a}")
+        return True
+
+    def _withdraw(self, action: str) -> None:
+        """Have no thread execute a script that has not begun it."""
+        assert self._folder is not None
+        for thread in self._asked:
+            with suppress(OSError):
+                self._debugger.withdraw(thread, f"{self._folder.path}/{action}.py".encode())
+        self._asked = []
+
+    def _close(self) -> None:
+        if self._folder is not None:
+            with suppress(OSError):
+                for action in ("begin", "end"):
+                    self._withdraw(action)
+            self._folder.remove()
+            self._folder = None
+        self._memory.close()
+
+
+def attach(pid: int, by: str = "coroutine") -> Attachment | None:
+    """Install marks in a process; None: it runs no Python. Raises AttachError, whose message says why not."""
+    found = find_runtime(pid)
+    if found is None:
+        return None
+    try:
+        return Attachment(pid, *found, by)
+    except OSError as error:
+        raise AttachError(f"{error.strerror or error}") from None
+
+
+def _first(pid: int) -> int:
+    """Return the number that a process has for itself, which is that of its main thread; 0: it has ended."""
+    return next(reversed(ids_inwards(f"/proc/{pid}")), 0)
+
+
+def _files(folder: str, minor: int, by: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what the process is to read, by its path in the folder. Raises AttachError and OSError."""
+    for action in ("begin", "end"):
+        yield f"{action}.py", source(folder, action, by)
+    for name in _FILES:
+        yield f"headway/{name}", (_PACKAGE / name).read_bytes()
+    for module in _COMPILED:
+        name = _built(module, minor)
+        yield f"headway/{name}", (_PACKAGE / name).read_bytes()
+
+
+def _built(module: str, minor: int) -> str:
+    """Return the name of the file of a compiled module that a Python can load. Raises AttachError."""
+    folder, _, base = module.rpartition("/")
+    for name in sorted(os.listdir(_PACKAGE / folder)):
+        if name.startswith(f"{base}.") and name.endswith(".so") and (".abi3" in name or f"-3{minor}-" in name):
+            return f"{folder}/{name}".lstrip("/")
+    raise AttachError(f"this headway is built for another Python than 3.{minor}: install a wheel (docs/installing.md)")

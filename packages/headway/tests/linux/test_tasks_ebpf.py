@@ -282,7 +282,7 @@ def test_a_program_in_python_needs_no_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--python-tasks", "-p", "1"], "--python-tasks is for a command"),
+        (["--python-tasks", "-a"], "--python-tasks is for a command"),
         (["--tasks", "--level", "switches", "--", "true"], "--tasks needs the states"),
     ],
 )

@@ -17,6 +17,7 @@ import sys
 import weakref
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Literal
 
@@ -87,10 +88,8 @@ def install(
     if loop is None:
         _replace_methods(kind, by)
         loops = _running_loops() if running else set()
-        try:
+        with suppress(RuntimeError):
             loops.add(asyncio.get_running_loop())
-        except RuntimeError:
-            pass
     else:
         loops = {loop}
     for each in loops:

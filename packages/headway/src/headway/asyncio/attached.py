@@ -1,6 +1,6 @@
 """Marks of tasks in a program in Python that runs already: `begin` installs them, `end` takes them out again.
 
-``headway stat -p PID --python-tasks`` has a running program execute `run` (`headway.linux.attachment`). What the program
+``headway stat -p PID --python-tasks`` has a running program call them (`headway.linux.attachment`). What the program
 has installed itself stays as it is.
 """
 

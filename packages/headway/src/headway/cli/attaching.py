@@ -40,9 +40,7 @@ def attach_meanwhile(pids: Sequence[int], *, only: bool) -> None:
             if attachment.waits:
                 say(f"process {pid} executes no Python code now: its tasks are measured from when it goes on")
         elif pid in pids:
-            say(
-                f"the tasks of process {pid} are not measured: it runs no Python that is known, or may not be looked into"
-            )
+            say(f"the tasks of process {pid} are not measured: it runs no known Python, or may not be read")
 
 
 def _end(attachments: list[Attachment]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,6 +51,8 @@ class Attachment:
     def __init__(self, pid: int, minor: int, runtime: int, by: str) -> None:
         self.pid = pid
         self._asked: list[PythonThread] = []
+        self._script = b""
+        """The path of what they are to execute, as the process sees it."""
         self._memory = ProcessMemory(pid)
         self._folder: Folder | None = None
         try:
@@ -68,9 +70,7 @@ class Attachment:
         if self._folder is None:
             return True
         try:
-            begun = bool(self._folder.said())
-            self._withdraw("begin")
-            if not begun and not self._folder.said():
+            if self.waits and self._withdraw():
                 return True  # it never began
             self._folder.forget()
             return self._execute("end")
@@ -82,10 +82,10 @@ class Attachment:
     def _execute(self, action: str) -> bool:
         """Have the program execute a script; False: it has not yet. Raises AttachError and OSError."""
         assert self._folder is not None
-        script = f"{self._folder.path}/{action}.py".encode()
-        main = self._debugger.threads()
+        self._script = f"{self._folder.path}/{action}.py".encode()
+        main = _first(self.pid)
+        self._ask(thread for thread in self._debugger.threads() if thread.tid == main)
         began = time.monotonic()
-        self._asked = [each for each in main if each.tid == _first(self.pid) and self._debugger.ask(each, script)]
         others = False
         while not (said := self._folder.said()):
             passed = time.monotonic() - began
@@ -93,28 +93,39 @@ class Attachment:
                 return False
             if not others and (passed > _MAIN_FIRST or not self._asked):
                 others = True
-                self._asked += [each for each in self._debugger.threads() if self._debugger.ask(each, script)]
+                self._ask(self._debugger.threads())
             if not self._asked:
                 raise AttachError("no thread of it can be asked to")
             time.sleep(_STEP)
-        self._withdraw(action)
+        self._withdraw()
         if said != "done":
             raise AttachError(f"it said {said!a}")
         return True
 
-    def _withdraw(self, action: str) -> None:
-        """Have no thread execute a script that has not begun it."""
+    def _ask(self, threads: Iterable[PythonThread]) -> None:
+        """Ask these threads, if nobody else does."""
+        self._asked += [thread for thread in threads if self._debugger.ask(thread, self._script)]
+
+    def _withdraw(self) -> bool:
+        """Have no thread execute the script that has not begun it. Return whether none had.
+
+        One that has begun it reads it: it is given the time for that.
+        """
         assert self._folder is not None
+        begun = bool(self._folder.said())
         for thread in self._asked:
             with suppress(OSError):
-                self._debugger.withdraw(thread, f"{self._folder.path}/{action}.py".encode())
+                begun = not self._debugger.withdraw(thread, self._script) or begun
         self._asked = []
+        until = time.monotonic() + _PATIENCE
+        while begun and not self._folder.said() and time.monotonic() < until and tids_inside(self.pid):
+            time.sleep(_STEP)
+        return not begun
 
     def _close(self) -> None:
         if self._folder is not None:
             with suppress(OSError):
-                for action in ("begin", "end"):
-                    self._withdraw(action)
+                self._withdraw()
             self._folder.remove()
             self._folder = None
         self._memory.close()

@@ -124,11 +124,15 @@ class Debugger:
         """Return whether a script waits for the thread."""
         return self._word(thread.address + self._at["support"] + self._at["pending"], 4) == 1
 
-    def withdraw(self, thread: PythonThread, script: bytes) -> None:
-        """Have a thread not execute a script that it has not begun. Raises OSError."""
+    def withdraw(self, thread: PythonThread, script: bytes) -> bool:
+        """Have a thread not execute a script. Return False where it has begun it, or is gone. Raises OSError."""
         path = thread.address + self._at["support"] + self._at["script"]
-        if self._is(thread) and self.is_asked(thread) and self._memory.read(path, len(script) + 1) == script + b"\0":
+        if not self._is(thread) or not self.is_asked(thread):
+            return False
+        if self._memory.read(path, len(script) + 1) == script + b"\0":  # else it is somebody else's by now
             self._memory.write(thread.address + self._at["support"] + self._at["pending"], bytes(4))
+            return True
+        return False
 
     def _main_interpreter(self) -> int:
         """Return the address of the interpreter with the number 0. Raises AttachError."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -269,6 +271,14 @@ def running(python: str, *arguments: str) -> Iterator[tuple[int, IO[str], IO[str
             process.kill()
 
 
+OWN = re.compile("headway-[0-9a-f]{16}")
+
+
+def folders() -> set[str]:
+    """What is in the place for folders that a program reads."""
+    return {name for name in os.listdir("/tmp") if OWN.fullmatch(name)}
+
+
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """Meanwhile this child executes nothing."""
@@ -342,10 +352,35 @@ def test_a_program_that_waits_is_attached_to_when_it_goes_on(loadable: str, monk
         assert asked(stdin, stdout) == "True"
 
 
+KILLED = """
+import os, signal, sys, click
+from headway.cli.attaching import attach_meanwhile
+with click.Context(click.Command("stat")):
+    attach_meanwhile([int(sys.argv[1])], only=True)
+    print(*os.listdir("/tmp"), sep="\\n", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_is_left_where_headway_is_killed(loadable: str) -> None:
+    before = folders()
+    with running(loadable, "-c", TICKING) as (pid, stdin, stdout):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(pid)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == -signal.SIGKILL, done
+        assert {name for name in done.stdout.split() if OWN.fullmatch(name)} - before
+        until = time.monotonic() + 20
+        while asked(stdin, stdout) != "False True" and time.monotonic() < until:
+            pass
+        assert asked(stdin, stdout) == "False True"
+    while folders() - before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not folders() - before
+
+
 @pytest.mark.root
 @pytest.mark.kernel
 def test_tasks_of_a_program_that_runs_are_measured_and_nothing_is_left(loadable: str, tmp_path: Path) -> None:
-    before = {name for name in os.listdir("/tmp") if name.startswith("headway-")}
+    before = folders()
     with running(loadable, "-c", TICKING) as (pid, stdin, stdout):
         assert asked(stdin, stdout) == "False False"
         out = tmp_path / "out"
@@ -357,4 +392,4 @@ def test_tasks_of_a_program_that_runs_are_measured_and_nothing_is_left(loadable:
     document = json.loads(out.read_text())
     found = [task for thread in document["threads"] for task in thread.get("tasks", ())]
     assert any(task["title"] == "work" and task["changes"] > 2 for task in found), found
-    assert not {name for name in os.listdir("/tmp") if name.startswith("headway-")} - before
+    assert not folders() - before

@@ -1,9 +1,15 @@
-"""``--python-tasks`` with ``-p``: headway's marks are in the running programs as long as the subcommand goes on."""
+"""``--python-tasks`` with ``-p``: headway's marks are in the running programs as long as the subcommand goes on.
+
+Whoever takes the marks out again needs the rights that put them in, and these may have been given up by then (`headway
+serve`), or this process may have been killed. So a child does it, which waits for nothing but that end.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -26,32 +32,78 @@ def attach_meanwhile(pids: Sequence[int], *, only: bool) -> None:
     context = click.get_current_context()
     if _KEY in context.meta:
         return
+    context.meta[_KEY] = True
     attachments: list[Attachment] = []
-    context.meta[_KEY] = attachments
-    context.call_on_close(lambda: _end(attachments))
-    for pid in (*pids, *(() if only else descendants(pids))):
-        try:
-            attachment = attach(pid, _by())
-        except AttachError as error:
-            say(f"the tasks of process {pid} are not measured: {error}")
-            continue
-        if attachment is not None:
-            attachments.append(attachment)
-            if attachment.waits:
-                say(f"process {pid} executes no Python code now: its tasks are measured from when it goes on")
-        elif pid in pids:
+    try:
+        for pid in (*pids, *(() if only else descendants(pids))):
+            _attach(pid, attachments, named=pid in pids)
+    except BaseException:
+        for attachment in attachments:
+            attachment.end()
+        raise
+    if attachments:
+        context.call_on_close(_Ending(attachments).end)
+
+
+def _attach(pid: int, attachments: list[Attachment], *, named: bool) -> None:
+    """Attach to a process, and say what comes of it; ``named``: the user has named it."""
+    try:
+        attachment = attach(pid, "name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine")
+    except AttachError as error:
+        say(f"the tasks of process {pid} are not measured: {error}")
+        return
+    if attachment is None:
+        if named:
             say(f"the tasks of process {pid} are not measured: it runs no known Python, or may not be read")
+        return
+    attachments.append(attachment)
+    if attachment.waits:
+        say(f"process {pid} executes no Python code now: its tasks are measured from when it goes on")
 
 
-def _end(attachments: list[Attachment]) -> None:
-    for attachment in attachments:
-        if not attachment.end():
+class _Ending:
+    """A child of this process that takes the marks out when this process says so, or has ended."""
+
+    def __init__(self, attachments: Sequence[Attachment]) -> None:
+        ends, self._open = os.pipe()
+        self._told, tells = os.pipe()
+        self._parent = os.getpid()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._open)
+            os.close(self._told)
+            _wait_and_end(attachments, ends, tells)
+        os.close(ends)
+        os.close(tells)
+        for attachment in attachments:
+            attachment.leave()
+
+    def end(self) -> None:
+        """Have it do so, and say what it could not."""
+        if os.getpid() != self._parent:
+            return
+        os.close(self._open)
+        with open(self._told, "rb") as told:
+            words = told.read()
+        os.waitpid(self._child, 0)
+        for pid in words.split():
             say(
-                f"process {attachment.pid} executed no Python code at the end: it goes on marking its tasks, "
-                "which takes it some dozens of ns each"
+                f"process {int(pid)} executed no Python code at the end: it goes on marking its tasks, which takes it "
+                "some dozens of ns each"
             )
-    attachments.clear()
 
 
-def _by() -> str:
-    return "name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine"
+def _wait_and_end(attachments: Sequence[Attachment], ends: int, tells: int) -> NoReturn:
+    """Wait until the other side of a pipe is closed, take the marks out, and write the processes that kept them."""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)  # they are for the parent, whose end is waited for
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(nothing, standard)
+        os.read(ends, 1)
+        for attachment in attachments:
+            if not attachment.end():
+                os.write(tells, b"%d\n" % attachment.pid)
+    finally:
+        os._exit(0)

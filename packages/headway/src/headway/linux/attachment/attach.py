@@ -79,6 +79,13 @@ class Attachment:
         finally:
             self._close()
 
+    def leave(self) -> None:
+        """Leave it to another process, which has inherited this, to take the marks out."""
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+        self._memory.close()
+
     def _execute(self, action: str) -> bool:
         """Have the program execute a script; False: it has not yet. Raises AttachError and OSError."""
         assert self._folder is not None

@@ -108,6 +108,10 @@ class Folder:
         if self._name:
             with suppress(OSError):
                 os.rmdir(self._name, dir_fd=self._place)
+        self.close()
+
+    def close(self) -> None:
+        """Leave it where it is; may be called again."""
         self._name = ""
         for fd in (self._said, self._fd, self._place):
             if fd >= 0:

@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -21,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.newer_python import python3_14
 
 from headway.commands import stat
 from headway.linux.attachment import attach as attaching
@@ -221,7 +221,6 @@ def test_memory_that_others_see_or_that_is_read_only_is_not_written() -> None:
 
 # ---- a real Python ----
 
-PYTHON = os.environ.get("HEADWAY_PYTHON_3_14") or shutil.which("python3.14") or ""
 TICKING = """
 import asyncio, sys, threading, time
 
@@ -309,24 +308,19 @@ def test_an_older_python_is_refused() -> None:
 
 
 @pytest.fixture
-def python3_14() -> str:
-    if not PYTHON:
-        pytest.skip("needs Python 3.14: in PATH, or named by HEADWAY_PYTHON_3_14")
-    return PYTHON
-
-
-@pytest.fixture
-def loadable(python3_14: str) -> str:
+def loadable() -> str:
+    """A Python 3.14 that can load what is compiled here."""
+    found = python3_14()
     try:
         _built("regions/_regions", 14)
     except AttachError as error:
         pytest.skip(str(error))
-    return python3_14
+    return found
 
 
-def test_one_that_does_not_allow_it_is_refused(python3_14: str) -> None:
+def test_one_that_does_not_allow_it_is_refused() -> None:
     with (
-        running(python3_14, "-X", "disable-remote-debug", "-c", IDLE) as (pid, _, _),
+        running(python3_14(), "-X", "disable-remote-debug", "-c", IDLE) as (pid, _, _),
         pytest.raises(AttachError, match="does not allow"),
     ):
         attach(pid)

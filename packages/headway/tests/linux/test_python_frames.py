@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiling import PROGRAMS
 from tests.effort import exhaustive
+from tests.newer_python import python3_14
 
 from headway.binary.module import Module
 from headway.linux.bpf.interpreters.python import _layout, instructed
@@ -68,10 +69,10 @@ def of_program(*command: str | Path) -> Profile:
             process.kill()
 
 
-@pytest.fixture(scope="module")
-def found() -> Profile:
+@pytest.fixture(scope="module", params=["this Python", *exhaustive("3.14")])
+def found(request: pytest.FixtureRequest) -> Profile:
     """A profile of a program whose calls and lines are known."""
-    return of_program(sys.executable, PROGRAM)
+    return of_program(python3_14() if request.param == "3.14" else sys.executable, PROGRAM)
 
 
 def places(found: Profile) -> Counter[tuple[Place, ...]]:

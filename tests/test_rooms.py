@@ -39,7 +39,7 @@ FLOORS = (
         "linux.unshared_user",
     },
     {"linux.probes"},
-    {"linux.bpf"},
+    {"linux.attachment", "linux.bpf"},
     {"linux.doctor", "linux.sources"},
     {"comparison", "processors", "recording"},
     {"headway_trace", "replay", "session"},

@@ -53,8 +53,8 @@ def _attach(pid: int, attachments: list[Attachment], *, named: bool) -> None:
         say(f"the tasks of process {pid} are not measured: {error}")
         return
     if attachment is None:
-        if named:
-            say(f"the tasks of process {pid} are not measured: it runs no known Python, or may not be read")
+        if named and os.path.exists(f"/proc/{pid}"):
+            say(f"the tasks of process {pid} are not measured: it runs no CPython that is known")
         return
     attachments.append(attachment)
     if attachment.waits:

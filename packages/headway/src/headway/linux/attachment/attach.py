@@ -43,17 +43,13 @@ _STEP = 0.005
 
 
 class Attachment:
-    """The marks of headway in one process. Raises AttachError and OSError.
+    """The marks of headway in one process, as `attach` makes it. Raises AttachError and OSError."""
 
-    ``by``: what tasks are named after, as in `headway.asyncio.install`.
-    """
-
-    def __init__(self, pid: int, minor: int, runtime: int, by: str) -> None:
-        self.pid = pid
+    def __init__(self, pid: int, memory: ProcessMemory, minor: int, runtime: int, by: str) -> None:
+        self.pid, self._memory = pid, memory
         self._asked: list[PythonThread] = []
         self._script = b""
         """The path of what they are to execute, as the process sees it."""
-        self._memory = ProcessMemory(pid)
         self._folder: Folder | None = None
         try:
             self._debugger = Debugger(self._memory, minor, runtime, lambda: tids_inside(pid))
@@ -139,14 +135,28 @@ class Attachment:
 
 
 def attach(pid: int, by: str = "coroutine") -> Attachment | None:
-    """Install marks in a process; None: it runs no Python. Raises AttachError, whose message says why not."""
-    found = find_runtime(pid)
-    if found is None:
-        return None
+    """Install marks in a process; None: it runs no Python, or has ended. Raises AttachError: the message says why not.
+
+    ``by``: what tasks are named after, as in `headway.asyncio.install`.
+    """
     try:
-        return Attachment(pid, *found, by)
+        memory = ProcessMemory(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
     except OSError as error:
+        raise AttachError(f"you may not trace it ({error.strerror}; /proc/sys/kernel/yama/ptrace_scope)") from None
+    try:
+        found = find_runtime(pid)
+        if found is not None:
+            return Attachment(pid, memory, *found, by)
+    except OSError as error:
+        memory.close()
         raise AttachError(f"{error.strerror or error}") from None
+    except BaseException:
+        memory.close()
+        raise
+    memory.close()
+    return None
 
 
 def _first(pid: int) -> int:

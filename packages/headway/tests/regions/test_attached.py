@@ -22,7 +22,8 @@ pytestmark = pytest.mark.unit
 def as_before() -> Iterator[None]:
     methods, finders = vars(asyncio.BaseEventLoop).copy(), list(sys.meta_path)
     yield
-    attached.end()
+    for who in ("one", "two"):
+        attached.end(who)
     headway.asyncio.uninstall()
     for finder in [each for each in sys.meta_path if each not in finders]:
         sys.meta_path.remove(finder)
@@ -41,12 +42,15 @@ def test_loops_that_run_in_any_thread_are_marked_until_the_end() -> None:
     ask = asyncio.run_coroutine_threadsafe
     try:
         assert not ask(given(), loop).result(20)
-        attached.begin()
-        attached.begin()
+        assert attached.begin("one")
+        assert attached.begin("two")
+        assert attached.begin("two")
         assert ask(given(), loop).result(20)
         assert asyncio.run(given()), "those that begin later are, too"
-        attached.end()
-        attached.end()
+        assert attached.end("one")
+        assert ask(given(), loop).result(20), "the other one still measures"
+        assert attached.end("two")
+        assert attached.end("two")
         assert not ask(given(), loop).result(20)
         assert not asyncio.run(given())
     finally:
@@ -58,8 +62,8 @@ def test_loops_that_run_in_any_thread_are_marked_until_the_end() -> None:
 def test_what_the_program_has_installed_stays() -> None:
     headway.asyncio.install()
     headway.web.install()
-    attached.begin()
-    attached.end()
+    attached.begin("one")
+    attached.end("one")
     assert asyncio.run(given())
     assert any(isinstance(finder, WhenImported) for finder in sys.meta_path)
 
@@ -75,8 +79,8 @@ def test_a_framework_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) ->
     handle = Route.handle
     routing = SimpleNamespace(Route=Route, WebSocketRoute=WebSocketRoute, Mount=Mount, __name__="starlette.routing")
     monkeypatch.setitem(sys.modules, "starlette.routing", routing)
-    attached.begin()
+    attached.begin("one")
     assert Route.handle is not handle
-    attached.end()
+    attached.end("one")
     assert Route.handle is handle
     assert "handle" not in vars(Mount)

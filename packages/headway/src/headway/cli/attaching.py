@@ -35,7 +35,7 @@ def attach_meanwhile(pids: Sequence[int], *, only: bool) -> None:
     context.meta[_KEY] = True
     attachments: list[Attachment] = []
     try:
-        for pid in (*pids, *(() if only else descendants(pids))):
+        for pid in dict.fromkeys((*pids, *(() if only else descendants(pids)))):
             _attach(pid, attachments, named=pid in pids)
     except BaseException:
         for attachment in attachments:

@@ -40,7 +40,8 @@ def run(folder: str, action: str, by: str) -> None:
     try:
         from headway.asyncio import attached
 
-        getattr(attached, action)(*([by] if action == "begin" else []))
+        if not getattr(attached, action)(folder, by):
+            return  # the thread that is at it says so
         said = "done"
     except KeyboardInterrupt:  # a signal of the program's own came meanwhile
         interrupted, said = True, "it was interrupted"

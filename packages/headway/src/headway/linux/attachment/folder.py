@@ -7,6 +7,7 @@ ours, so that nobody puts a link into it; the files are those of the process's u
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterable
@@ -50,19 +51,16 @@ class Folder:
             except OSError as error:
                 why = why or error
                 continue
-            name = f"headway-{secrets.token_hex(8)}"
             try:
                 if os.fstatvfs(fd).f_flag & (os.ST_NOEXEC | os.ST_RDONLY):
-                    raise OSError(0, f"{place} is mounted without exec", place)
-                os.mkdir(name, 0o700, dir_fd=fd)
-                self._place, self._name = fd, name
-                self._fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-                os.fchmod(self._fd, _FOLDER)
+                    raise OSError(errno.EACCES, f"programs in {place} may not be executed")
+                self._name, self._fd = _new_folder(fd)
             except OSError as error:
                 why = why or error
                 os.close(fd)
                 continue
-            self.path = f"{place}/{name}"
+            self._place = fd
+            self.path = f"{place}/{self._name}"
             """As the process sees it."""
             return
         assert why is not None
@@ -117,6 +115,19 @@ class Folder:
             if fd >= 0:
                 os.close(fd)
         self._said = self._fd = self._place = -1
+
+
+def _new_folder(place: int) -> tuple[str, int]:
+    """Make a folder in another one. Return its name and a descriptor of it. Raises OSError."""
+    name = f"headway-{secrets.token_hex(8)}"
+    os.mkdir(name, 0o700, dir_fd=place)
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+        os.fchmod(fd, _FOLDER)
+    except OSError:
+        os.rmdir(name, dir_fd=place)
+        raise
+    return name, fd
 
 
 def _folders_of(name: str) -> Iterable[str]:

@@ -327,17 +327,19 @@ def test_one_that_does_not_allow_it_is_refused() -> None:
 
 
 def test_a_program_that_waits_is_attached_to_when_it_goes_on(loadable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attaching, "_PATIENCE", 0.3)
+    monkeypatch.setattr(attaching, "PATIENCE", 0.3)
     with running(loadable, "-c", IDLE) as (pid, stdin, stdout):
         with stopped(pid):
             never = attach(pid)
             assert never is not None
+            never.settle(time.monotonic() + 0.3)
             assert never.waits
             assert never.end(), "it has not begun"
         assert asked(stdin, stdout) == "False"
         with stopped(pid):
             later = attach(pid)
             assert later is not None
+            later.settle(time.monotonic() + 0.3)
             assert later.waits
         asked(stdin, stdout)
         assert asked(stdin, stdout) == "True"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 import click
 
-from headway.linux.attachment.attach import Attachment, attach
+from headway.linux.attachment.attach import PATIENCE, Attachment, attach
 from headway.linux.attachment.debugger import AttachError
 from headway.linux.procfs.descendants import descendants
 
@@ -33,32 +35,38 @@ def attach_meanwhile(pids: Sequence[int], *, only: bool) -> None:
     if _KEY in context.meta:
         return
     context.meta[_KEY] = True
-    attachments: list[Attachment] = []
+    asked: list[Attachment] = []
+    settled: list[Attachment] = []
     try:
         for pid in dict.fromkeys((*pids, *(() if only else descendants(pids)))):
-            _attach(pid, attachments, named=pid in pids)
+            with _said(pid):
+                attachment = attach(pid, "name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine")
+                if attachment is not None:
+                    asked.append(attachment)
+                elif pid in pids and os.path.exists(f"/proc/{pid}"):
+                    say(f"the tasks of process {pid} are not measured: it runs no CPython that is known")
+        until = time.monotonic() + PATIENCE
+        for attachment in asked:
+            with _said(attachment.pid):
+                attachment.settle(until)
+                settled.append(attachment)
+                if attachment.waits:
+                    say(f"process {attachment.pid} executes no Python code now: its tasks are measured when it goes on")
     except BaseException:
-        for attachment in attachments:
+        for attachment in asked:
             attachment.end()
         raise
-    if attachments:
-        context.call_on_close(_Ending(attachments).end)
+    if settled:
+        context.call_on_close(_Ending(settled).end)
 
 
-def _attach(pid: int, attachments: list[Attachment], *, named: bool) -> None:
-    """Attach to a process, and say what comes of it; ``named``: the user has named it."""
+@contextmanager
+def _said(pid: int) -> Iterator[None]:
+    """Have a sentence say why a process is not attached to."""
     try:
-        attachment = attach(pid, "name" if os.environ.get("HEADWAY_TASKS_BY") == "name" else "coroutine")
-    except AttachError as error:
-        say(f"the tasks of process {pid} are not measured: {error}")
-        return
-    if attachment is None:
-        if named and os.path.exists(f"/proc/{pid}"):
-            say(f"the tasks of process {pid} are not measured: it runs no CPython that is known")
-        return
-    attachments.append(attachment)
-    if attachment.waits:
-        say(f"process {pid} executes no Python code now: its tasks are measured from when it goes on")
+        yield
+    except (AttachError, OSError) as error:
+        say(f"the tasks of process {pid} are not measured: {getattr(error, 'strerror', None) or error}")
 
 
 class _Ending:
@@ -103,7 +111,10 @@ def _wait_and_end(attachments: Sequence[Attachment], ends: int, tells: int) -> N
             os.dup2(nothing, standard)
         os.read(ends, 1)
         for attachment in attachments:
-            if not attachment.end():
+            attachment.ask_to_end()
+        until = time.monotonic() + PATIENCE
+        for attachment in attachments:
+            if not attachment.end(until):
                 os.write(tells, b"%d\n" % attachment.pid)
     finally:
         os._exit(0)

@@ -20,7 +20,7 @@ from .folder import Folder
 from .process import ProcessMemory, find_runtime, tids_inside
 from .script import source
 
-__all__ = ["Attachment", "attach"]
+__all__ = ["PATIENCE", "Attachment", "attach"]
 
 _PACKAGE = Path(__file__).parent.parent.parent
 _FILES = (
@@ -35,7 +35,7 @@ _FILES = (
 )
 """What the program imports."""
 _COMPILED = ("_cython", "regions/_regions")
-_PATIENCE = 2.0
+PATIENCE = 2.0
 """Seconds after which a program is taken for one that waits."""
 _MAIN_FIRST = 0.2
 """Seconds after which other threads than the main one are asked."""
@@ -51,25 +51,53 @@ class Attachment:
         self._script = b""
         """The path of what they are to execute, as the process sees it."""
         self._folder: Folder | None = None
+        self._began, self._all, self._ending = 0.0, False, False
+        self.waits = False
         try:
             self._debugger = Debugger(self._memory, minor, runtime, lambda: tids_inside(pid))
             self._folder = Folder(pid)
             for name, contents in _files(self._folder.path, minor, by):
                 self._folder.add(name, contents)
-            self.waits = not self._execute("begin")
+            self._start("begin")
         except BaseException:
             self._close()
             raise
 
-    def end(self) -> bool:
-        """Take the marks out. Return whether nothing of them is left; may be called again."""
+    def settle(self, until: float) -> None:
+        """Wait until the marks are there, or until a moment of `time.monotonic`: then the process `waits`.
+
+        Raises AttachError and OSError, and nothing is left.
+        """
+        try:
+            self.waits = not self._finish(until)
+        except BaseException:
+            self._close()
+            raise
+
+    def ask_to_end(self) -> None:
+        """Have the marks taken out, for which `end` waits."""
+        if self._folder is None or self._ending:
+            return
+        self._ending = True
+        try:
+            if self.waits and self._withdraw():
+                self._close()  # it never began
+                return
+            self._folder.forget()
+            self._start("end")
+        except (AttachError, OSError):
+            self._close()
+
+    def end(self, until: float | None = None) -> bool:
+        """Take the marks out. Return whether nothing of them is left; may be called again.
+
+        ``until``: the moment of `time.monotonic` up to which is waited.
+        """
+        self.ask_to_end()
         if self._folder is None:
             return True
         try:
-            if self.waits and self._withdraw():
-                return True  # it never began
-            self._folder.forget()
-            return self._execute("end")
+            return self._finish(time.monotonic() + PATIENCE if until is None else until)
         except (AttachError, OSError):
             return not tids_inside(self.pid)
         finally:
@@ -82,23 +110,26 @@ class Attachment:
             self._folder = None
         self._memory.close()
 
-    def _execute(self, action: str) -> bool:
-        """Have the program execute a script; False: it has not yet. Raises AttachError and OSError."""
+    def _start(self, action: str) -> None:
+        """Ask the program's main thread to execute a script. Raises OSError."""
         assert self._folder is not None
         self._script = f"{self._folder.path}/{action}.py".encode()
         main = _first(self.pid)
         self._ask(thread for thread in self._debugger.threads() if thread.tid == main)
-        began = time.monotonic()
-        others = False
+        self._began, self._all = time.monotonic(), False
+
+    def _finish(self, until: float) -> bool:
+        """Wait until the program has executed the script; False: it has not yet. Raises AttachError and OSError."""
+        assert self._folder is not None
         while not (said := self._folder.said()):
-            passed = time.monotonic() - began
-            if passed > _PATIENCE:
-                return False
-            if not others and (passed > _MAIN_FIRST or not self._asked):
-                others = True
+            now = time.monotonic()
+            if not self._all and (now > min(self._began + _MAIN_FIRST, until) or not self._asked):
+                self._all = True
                 self._ask(self._debugger.threads())
             if not self._asked:
                 raise AttachError("no thread of it can be asked to")
+            if now > until:
+                return False
             time.sleep(_STEP)
         self._withdraw()
         if said != "done":
@@ -120,7 +151,7 @@ class Attachment:
             with suppress(OSError):
                 begun = not self._debugger.withdraw(thread, self._script) or begun
         self._asked = []
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + PATIENCE
         while begun and not self._folder.said() and time.monotonic() < until and tids_inside(self.pid):
             time.sleep(_STEP)
         return not begun
@@ -135,8 +166,9 @@ class Attachment:
 
 
 def attach(pid: int, by: str = "coroutine") -> Attachment | None:
-    """Install marks in a process; None: it runs no Python, or has ended. Raises AttachError: the message says why not.
+    """Have a process install marks, for which `Attachment.settle` waits; None: it runs no Python, or has ended.
 
+    Raises AttachError: the message says why not.
     ``by``: what tasks are named after, as in `headway.asyncio.install`.
     """
     try:

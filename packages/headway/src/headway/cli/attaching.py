@@ -50,8 +50,10 @@ def attach_meanwhile(pids: Sequence[int], *, only: bool) -> None:
             with _said(attachment.pid):
                 attachment.settle(until)
                 settled.append(attachment)
-                if attachment.waits:
-                    say(f"process {attachment.pid} executes no Python code now: its tasks are measured when it goes on")
+        waiting = [attachment.pid for attachment in settled if attachment.waits]
+        if waiting:
+            they = f"process {waiting[0]} executes" if len(waiting) == 1 else f"{len(waiting):,} processes execute"
+            say(f"{they} no Python code now: tasks there are measured from when it goes on")
     except BaseException:
         for attachment in asked:
             attachment.end()
@@ -94,11 +96,10 @@ class _Ending:
         with open(self._told, "rb") as told:
             words = told.read()
         os.waitpid(self._child, 0)
-        for pid in words.split():
-            say(
-                f"process {int(pid)} executed no Python code at the end: it goes on marking its tasks, which takes it "
-                "some dozens of ns each"
-            )
+        kept = words.split()
+        if kept:
+            they = f"process {int(kept[0])} goes" if len(kept) == 1 else f"{len(kept):,} processes go"
+            say(f"{they} on marking tasks, which takes some dozens of ns each: no Python code was executed at the end")
 
 
 def _wait_and_end(attachments: Sequence[Attachment], ends: int, tells: int) -> NoReturn:

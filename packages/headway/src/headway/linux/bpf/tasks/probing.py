@@ -17,7 +17,8 @@ from headway.linux.procfs.maps import mappings
 from headway.other_root import held
 
 from ..costs import _exercise
-from ..costs.calibration import Costs, ExercisingProcess
+from ..costs.calibration import Costs
+from ..costs.exercising import ExercisingProcess
 from ..programs.libbpf import BpfError, Link, Object
 from ..reading.memory import BpfMaps
 from ..shared.layout import OPERAND_FLAGS as FLAGS

@@ -672,17 +672,17 @@ _LIST_NAMES = {
     "actions": "trace.actions",
     "counters": "trace.counters",
 }
-_NONE = {
-    "l2": "no second-level cache: [l2] with size, ways, line, hit",
-    "uart.script": "nothing received at given ticks: [[uart.script]] with at, text",
-    "interrupts": "no external interrupts: [[interrupts]] with source, at, every, count",
-    "ranges": "no address ranges: [[ranges]] with name, kind, and symbol or start and end",
-    "divisions": "caches and bus are not divided: [[divisions]] with harts, l1i, l1d, l2, bus",
-    "trace.triggers": "no trigger blocks: [[trace.triggers]]",
-    "trace.moves": "a sequencer that stays where it is: [[trace.moves]]",
-    "trace.actions": "nothing done in its states: [[trace.actions]]",
+_ABSENT: Mapping[str, tuple[str, ConfigPart]] = {
+    "l2": ("no second-level cache", L2()),
+    "uart.script": ("nothing received at given ticks", Script(0, "hello")),
+    "trace.triggers": ("no trigger blocks", Trigger(first=RAM, watch="store")),
+    "trace.moves": ("a sequencer that stays where it is", SequencerMove(0, 1, 1)),
+    "trace.actions": ("nothing done on entering states of the sequencer", Action(1)),
+    "interrupts": ("no external interrupts", ExternalInterrupt(4, 0)),
+    "ranges": ("no address ranges", Range("name", RAM, RAM + 4)),
+    "divisions": ("caches and bus are not divided", Division(1)),
 }
-"""For each part that is absent by default, what its absence means, and the table that adds it."""
+"""For each part that is absent by default, what its absence means, and an example of the table that adds it."""
 _P = TypeVar("_P", bound=ConfigPart)
 
 
@@ -757,7 +757,7 @@ def _written(config: Config) -> Iterator[str]:
     for name in _TABLES:
         part = getattr(config, name)
         if part is None:
-            yield from ["", f"# {_NONE[name]}"]
+            yield from _absent(name, f"[{name}]")
         else:
             yield from ["", f"[{name}]", *_lines(part, *(["write"] if name == "l1i" else []))]
     for name, parts in (
@@ -771,11 +771,18 @@ def _written(config: Config) -> Iterator[str]:
         ("polls", config.polls),
         ("divisions", config.divisions),
     ):
-        if not parts and name in _NONE:
-            yield from ["", f"# {_NONE[name]}"]
+        if not parts and name in _ABSENT:
+            yield from _absent(name, f"[[{name}]]")
         for part in parts:
             left_out = _left_out(part) if isinstance(part, (Range, Trigger)) else ()
             yield from ["", f"[[{name}]]", *_lines(part, *left_out)]
+
+
+def _absent(name: str, table: str) -> Iterator[str]:
+    """Yield what the absence of a part means, and the table that would add one, as comments."""
+    means, example = _ABSENT[name]
+    yield from ["", f"# {means}; with:", f"# {table}"]
+    yield from (f"# {line}" for line in _lines(example))
 
 
 def _lines(part: ConfigPart, *left_out: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
@@ -323,3 +324,12 @@ def test_every_key_says_what_it_is() -> None:
     assert len(lines) > 40
     assert all("  # " in line for line in lines)
     assert isinstance(Cache.describe("size"), Size)
+
+
+def test_what_is_absent_is_shown_with_every_key_and_can_be_added() -> None:
+    text = re.sub(r"(?m)^# (?=\[|\w+ = )", "", Config().to_toml())
+    found = Config.from_text(text)
+    assert found.l2 == L2()
+    for part in (found.uart.script, found.trace.triggers, found.trace.moves, found.trace.actions, found.divisions):
+        assert len(part) == 1
+    assert {"first", "watch", "count", "states", "to", "when", "mark", "reload"} <= set(re.findall(r"(?m)^\w+", text))

@@ -53,12 +53,13 @@ its counters, and to the cells of its thread and processor (``cells.pxd``), when
 ``burst.pxd``             turns of the common kinds
 ``power.pxd``             halting, waking, and interrupts that stop all clocks
 ``protection.pxd``        physical memory protection
+``external.pxd``          events from outside that trigger blocks look for
 ``devices.pxd``           CLINT, PLIC, UART and block device
+``debug.pxd``             what a debugger asks of harts
 ``events.pxd``            trigger blocks, the sequencer and the registers of the trace unit
 ``traps.pxd``             entering and leaving traps
 ``csr_table.pxd``         control and status registers as data
 ``csrs.pxd``              what reads and writes of them do
-``debug.pxd``             what a debugger asks of harts
 ``fetch.pxd``             fetching
 ``accesses.pxd``          loads, stores and atomic operations
 ``profile_buffer.pxd``    the profile buffer

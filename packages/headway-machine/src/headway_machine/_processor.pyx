@@ -17,13 +17,13 @@ from .cells cimport find_cells
 from .clocks cimport count_stops, cycle_of, end_tick
 from .config import ANY
 from .code cimport NO_PAGE, PAGE, forget_code, forget_tcm
-from .copying cimport copy_of, free_machine
+from .copying cimport copy_of, free_machine, free_trace_copy, trace_copy_of
 from .csr_table cimport ABSENT, CSRS, list_csrs
 from .debug cimport (
-    DEBUGGED, FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, WATCH_LOADS, WATCH_STORES, release, turn_number,
+    FOR_BREAKPOINT, HOLD_ASKED, MAX_WATCHES, WATCH_LOADS, WATCH_STORES, look_at_requests, release, turn_number,
 )
 from .division cimport divide, set_own_part
-from .events cimport write_resource
+from .events cimport take_external, write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
 from .etrace cimport stop_encoder
 from .memory cimport WAITED, forget_served, grant
@@ -148,6 +148,8 @@ cdef int simulate(Machine* m, int64_t until) noexcept nogil:
             m.now = outside
             if m.next_event <= m.now:
                 handle_events(m)
+            if unlikely(m.external_fired != 0):
+                take_external(m)
             if m.bus_next <= m.now:
                 c = grant(m)
                 if c != NULL:
@@ -531,7 +533,7 @@ cdef class MachineProcessor:
         m.breakpoints = places
         m.breakpoints_count = <int32_t>len(wanted)
         for i in range(m.harts_count):
-            self._watch(&m.harts[i])
+            look_at_requests(m, &m.harts[i])
 
     def watches(self, ranges) -> None:
         """Stop after accesses to these ranges of memory, and to no others: (address, bytes, loads, stores) each.
@@ -550,12 +552,20 @@ cdef class MachineProcessor:
             m.watches = i + 1
         for i in range(m.harts_count):
             m.harts[i].touching = 0
-            self._watch(&m.harts[i])
+            look_at_requests(m, &m.harts[i])
 
     def stopped_for(self) -> tuple:
-        """Return what `run` stopped for as DEBUG, "breakpoint", "step" or "watch", and the address accessed."""
+        """Return what `run` stopped for: "breakpoint", "step", "watch" or "trigger"; and the address accessed."""
         cdef Hart* h = &self.m.harts[self.m.stopped_hart]
-        return ("breakpoint", "step", "watch")[self.m.stopped_for - FOR_BREAKPOINT], h.touched
+        return ("breakpoint", "step", "watch", "trigger")[self.m.stopped_for - FOR_BREAKPOINT], h.touched
+
+    def debugger(self, there: bool) -> None:
+        """Let trace units stop the machine for a debugger, or no longer."""
+        cdef int i
+        self.m.debugged = there
+        for i in range(self.m.harts_count):
+            self.m.harts[i].triggered = 0
+            look_at_requests(self.m, &self.m.harts[i])
 
     def rearm(self, hart: int) -> None:
         """Stop again for the turn before which the machine has stopped last. Raises IndexError."""
@@ -577,30 +587,24 @@ cdef class MachineProcessor:
         h.step_to = turn
         if turn:
             h.reported = turn_number(h)
-        self._watch(h)
+        look_at_requests(self.m, h)
 
     def hold(self, hart: int) -> None:
-        """Keep the hart from issuing while others run. Raises IndexError, and ValueError if it is traced or logged."""
+        """Keep the hart from issuing while others run. Raises IndexError, and ValueError if it is logged."""
         self._check(hart, 0)
         cdef Hart* h = &self.m.harts[<int>hart]
-        if h.attention & (TRACED | LOGGED) or self.m.cores[h.core].trace_unit.exists:
-            raise ValueError("a hart of a machine with trace units cannot be held while others run")
+        if h.attention & LOGGED:
+            raise ValueError("what it does is logged")
         if not h.held:
             h.held = HOLD_ASKED
-        self._watch(h)
+        look_at_requests(self.m, h)
 
     def release(self, hart: int) -> None:
         """Let a hart go on that is held. Raises IndexError."""
         self._check(hart, 0)
         cdef Hart* h = &self.m.harts[<int>hart]
         release(self.m, &self.m.cores[h.core], h)
-        self._watch(h)
-
-    cdef void _watch(self, Hart* h) noexcept:
-        if h.held or h.step_to or self.m.breakpoints_count or self.m.watches:
-            h.attention |= DEBUGGED
-        else:
-            h.attention &= ~<uint32_t>DEBUGGED
+        look_at_requests(self.m, h)
 
     def special(self, hart: int) -> list:
         """Return the registers of `REGISTERS` of a hart. Nothing changes by it. Raises IndexError."""
@@ -644,6 +648,7 @@ cdef class MachineProcessor:
         cdef Machine* copied = copy_of(other.m)
         if copied == NULL:
             raise MemoryError
+        copied.debugged = self.m.debugged
         copied.attached = self.m.attached
         copied.access = self.m.access
         copied.windows = self.m.windows
@@ -869,7 +874,8 @@ cdef class MachineProcessor:
             cycle = min(cycle_of(c, m.now), NEVER)
             for i in range(c.threads):
                 h = &c.harts[i]
-                if h.attention & (TRACED | LOGGED) and h.started and h.state != UNSTARTED and cycle > h.free:
+                if h.attention & (TRACED | LOGGED) and h.started and h.state != UNSTARTED and h.state != HELD \
+                        and cycle > h.free:
                     self._end_gap(c, h, cycle)
                 if c.trace_unit.etrace:
                     c.trace_unit.port = 0
@@ -888,6 +894,20 @@ cdef class MachineProcessor:
                 c.trace_unit.port = 0
                 send_head(m, c, cycle, m.now, True)
                 send_head(m, c, cycle, m.now, True)
+
+    def trace_so_far(self) -> list:
+        """Return for each core what `trace` would if the trace ended now. Nothing changes by it. Raises MemoryError."""
+        cdef Machine* m = self.m
+        cdef Machine* copied = trace_copy_of(m)
+        if copied == NULL:
+            raise MemoryError
+        self.m = copied
+        try:
+            self.end_trace()
+            return [self.trace(core) for core in range(m.cores_count)]
+        finally:
+            self.m = m
+            free_trace_copy(copied)
 
     cdef void _end_gap(self, Core* c, Hart* h, int64_t cycle) noexcept:
         """Trace what the hart has done since its last turn, in whole cycles of its own."""

@@ -79,6 +79,8 @@ _DEVICES = (
 )
 """The addresses of devices (docs/machine.md, section 3): the first, and that after the last."""
 _MAX_TRIGGERS = 4
+_WATCHED = {"execute": 0, "load": 0x10, "store": 0x20, "access": 0x30}
+"""Accesses for which a trigger block looks, and the bits of its control register that say so."""
 _COUNTERS = len(COUNTED)
 _MAX_SCRIPT = 4096
 _MAX_INPUT = 4 << 20
@@ -189,18 +191,32 @@ class Trigger(ConfigPart):
     """A trigger block: what it looks for, how often it must find it, and in which states of the sequencer it looks."""
 
     first: Number = Number(0, 0, 0xFFFF_FFFF, "address", base=16)
-    watch: Choice = Choice("the accesses whose addresses it compares", "execute", "load", "store", "access")
+    watch: Choice = Choice(
+        "the accesses whose addresses it compares, or events from outside", *_WATCHED, "line", "uart", "smi"
+    )
     second: Number = Number(0, 0, 0xFFFF_FFFF, "another address, or the address after a range", base=16)
     range: Switch = Switch(False, "all addresses from first up to, not including, second")
-    mask: Number = Number(0, 0, 0xFFFF_FFFF, "bits of the loaded or stored value to compare; 0: none", base=16)
+    mask: Number = Number(
+        0, 0, 0xFFFF_FFFF, "bits of the loaded, stored or received value to compare; 0: none", base=16
+    )
     value: Number = Number(0, 0, 0xFFFF_FFFF, "the value that they must have", base=16)
     count: Number = Number(1, 1, 0x7FFF_FFFF, "it fires at every count-th match")
     states: Number = Number(7, 0, 7, "states of the sequencer in which it looks, a bit each")
     harts: Number = Number(0xFF, 0, 0xFF, "harts of the core at which it looks, a bit each", base=16)
     symbol: Text = Text("", "function or variable whose address is first (with range: all of it)", most=1024)
+    line: Number = Number(0, 0, 31, "line of the PLIC that comes up (watch line)")
 
     def __post_init__(self) -> None:
-        """Check that either an address or a symbol is given."""
+        """Check that there is an address, a symbol or a line where one is needed, and none where it means nothing."""
+        if self.watch == "line" and not self.line:
+            raise ConfigError("line", "is missing: give the line of the PLIC, 1 to 31")
+        if self.watch != "line" and self.line:
+            raise ConfigError("line", f'means nothing with watch = "{self.watch}": leave it out')
+        if self.watch not in _WATCHED:
+            for name in ("first", "second", "range", "symbol", *(("mask", "value") if self.watch != "uart" else ())):
+                if getattr(self, name):
+                    raise ConfigError(name, f'means nothing with watch = "{self.watch}": leave it out')
+            return
         if self.symbol and (self.first or self.second):
             raise ConfigError("symbol", "is given, and first or second as well: give one or the other")
         if not self.symbol and not self.first:
@@ -208,11 +224,11 @@ class Trigger(ConfigPart):
 
     def registers(self) -> tuple[int, ...]:
         """Return the values of its registers, as a program would write them (section 9)."""
-        watched = {"execute": 0, "load": 0x10, "store": 0x20, "access": 0x30}[self.watch]
+        watched = {**_WATCHED, "line": 0x200, "uart": 0x400, "smi": 0x600}[self.watch]
         flags = 0x40 if self.range else 0x80 if self.second else 0
         data = 0x100 if self.mask else 0
         control = 1 | self.states << 1 | watched | flags | data | self.harts << 16
-        return control, self.first, self.second, self.value, self.mask, self.count
+        return control, self.line or self.first, self.second, self.value, self.mask, self.count
 
 
 @dataclass(frozen=True)
@@ -236,13 +252,14 @@ class Action(ConfigPart):
     state: Number = Number(None, 0, 2, "the state that is entered")
     mark: Switch = Switch(False, "write a trigger marker to the trace")
     stop: Switch = Switch(False, "raise a breakpoint exception in the hart that caused it")
+    halt: Switch = Switch(False, "stop for the debugger, if there is one; stop does that, too")
     hold: Switch = Switch(False, "hold the line up as long as the state lasts")
     interrupt: Switch = Switch(False, "raise the line once")
     reload: Switch = Switch(False, "restart the counts of the triggers")
 
     def bits(self) -> int:
         """Return the value of its register (section 9)."""
-        return self.mark | self.stop << 1 | self.hold << 2 | self.interrupt << 3 | self.reload << 4
+        return self.mark | self.stop << 1 | self.hold << 2 | self.interrupt << 3 | self.reload << 4 | self.halt << 5
 
 
 @dataclass(frozen=True)

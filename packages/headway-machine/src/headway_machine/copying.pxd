@@ -15,6 +15,7 @@ from .code cimport PAGE
 from .structures cimport (
     Account, Cache, Cell, Core, Decoded, Encoder, Hart, Loaded, Logged, Machine, Row, Signal, Thread,
 )
+from .trace cimport LOGGED
 
 cdef enum:  # What to do with an array
     FREE = 0
@@ -127,6 +128,42 @@ cdef inline void free_machine(Machine* m) noexcept nogil:
     if m != NULL:
         each_array(m, FREE)
         free(m)
+
+
+cdef inline void free_trace_copy(Machine* copy) noexcept nogil:
+    """Free what `trace_copy_of` has returned."""
+    cdef int i
+    for i in range(copy.cores_count):
+        free(copy.cores[i].trace_unit.bytes)
+    for i in range(copy.harts_count):
+        free(copy.harts[i].encoder)
+    free(copy)
+
+
+cdef inline Machine* trace_copy_of(Machine* m) noexcept nogil:
+    """Return a copy of which only the trace units and what they hold back are its own; NULL if there is no memory.
+
+    All else is the machine's: only the trace may be ended on the copy.
+    """
+    cdef Machine* copy = <Machine*>malloc(sizeof(Machine))
+    cdef bint done = True
+    cdef int i
+    if copy == NULL:
+        return NULL
+    memcpy(copy, m, sizeof(Machine))
+    for i in range(copy.cores_count):
+        copy.cores[i].harts = &copy.harts[i * copy.threads]
+        done &= one_array(
+            <void**>&copy.cores[i].trace_unit.bytes, <size_t>copy.cores[i].trace_unit.room, COPY
+        )
+    for i in range(copy.harts_count):
+        # The log is the machine's.
+        copy.harts[i].attention &= ~<uint32_t>LOGGED
+        done &= one_array(<void**>&copy.harts[i].encoder, sizeof(Encoder), COPY)
+    if not done:
+        free_trace_copy(copy)
+        return NULL
+    return copy
 
 
 cdef inline Machine* copy_of(Machine* m) noexcept nogil:

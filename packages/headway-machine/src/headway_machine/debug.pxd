@@ -1,5 +1,7 @@
 """What a debugger asks of harts: to stop before an instruction, and to let one hart rest while others run.
 
+Trace units stop the machine for it, too, when their sequencers enter states that do.
+
 The machine stops before a turn, when nothing of it has happened. So a program that is stopped and goes on does the same
 in every cycle as one that is not. A hart that is held while others run is another matter: its time passes, in a state
 of its own.
@@ -17,6 +19,7 @@ from .polling cimport stop_gap
 from .power cimport BREAKING, INTERRUPTED, RESUMING
 from .progress_unit cimport enter
 from .structures cimport Core, Decoded, Hart, Machine
+from .trace cimport TRACED, trace_off
 from .turns cimport new_turn, next_turn, resume
 
 cdef enum:
@@ -27,6 +30,7 @@ cdef enum:
     FOR_BREAKPOINT = 1
     FOR_STEP = 2
     FOR_WATCH = 3
+    FOR_TRIGGER = 4
     WATCH_LOADS = 1
     WATCH_STORES = 2
     MAX_WATCHES = 16
@@ -35,6 +39,21 @@ cdef enum:
 cdef inline int64_t turn_number(Hart* h) noexcept nogil:
     """Return a number that grows with every instruction and every trap of the hart."""
     return h.instret + h.trap_count
+
+
+cdef inline void look_at_requests(Machine* m, Hart* h) noexcept nogil:
+    """Update whether a debugger asks something of the hart."""
+    if h.held or h.step_to or h.triggered or m.breakpoints_count or m.watches:
+        h.attention |= DEBUGGED
+    else:
+        h.attention &= ~<uint32_t>DEBUGGED
+
+
+cdef inline void stop_before_next(Machine* m, Hart* h) noexcept nogil:
+    """Stop the machine before the hart's next turn, for the trace unit; not without a debugger."""
+    if m.debugged:
+        h.triggered = 1
+        h.attention |= DEBUGGED
 
 
 cdef inline bint has_breakpoint(Machine* m, uint32_t address) noexcept nogil:
@@ -101,6 +120,8 @@ cdef inline bint stops_here(Machine* m, Core* c, Hart* h) noexcept nogil:
         if m.breakpoints_count and not h.attention & (INTERRUPTED | BREAKING) and has_breakpoint(m, h.pc):
             # A stop at a breakpoint is one, whatever else was asked for.
             why = why if why == FOR_WATCH else FOR_BREAKPOINT
+    if h.triggered:
+        why = FOR_TRIGGER
     if not why:
         if m.watches and not h.attention & (INTERRUPTED | BREAKING) and not h.touching:
             h.touched = watched(m, c, h)
@@ -108,14 +129,19 @@ cdef inline bint stops_here(Machine* m, Core* c, Hart* h) noexcept nogil:
         return False
     h.reported = number
     h.touching = 0
+    h.triggered = 0
     if number >= h.step_to:
         h.step_to = 0
+    look_at_requests(m, h)
     m.stopped_for = why
     return True
 
 
 cdef inline void hold(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
-    """Keep the hart from issuing, from the cycle on, in which it would have issued."""
+    """Keep the hart from issuing, from the cycle on, in which it would have issued. Meanwhile it is not traced."""
+    if h.traced.on:
+        trace_off(m, c, h)
+        h.attention |= TRACED
     h.held = HOLD_NOW
     h.ready = NEVER
     h.arrival = 0

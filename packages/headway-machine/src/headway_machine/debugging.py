@@ -23,6 +23,7 @@ from .fields import shown
 from .ledger import thread_name
 from .moments import Deed, Moment, read_moment, write_moment
 from .moments import Place as Moved
+from .recent import TracedRow
 from .run import LATEST, Result, Run, SavedRun
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ REGISTERS = (
 """The names of x0 to x31 in the ABI ("RISC-V ABIs Specification", register conventions)."""
 _NUMBERS = {name: n for n, name in enumerate(REGISTERS)} | {f"x{n}": n for n in range(32)} | {"fp": 8}
 
-Why = Literal["breakpoint", "step", "watch", "cycle", "condition", "exit", "standstill"]
+Why = Literal["breakpoint", "step", "watch", "trigger", "cycle", "condition", "exit", "standstill"]
 Place = int | str
 """An address, or the name of a function or a variable of the program; ``name+offset`` is possible."""
 
@@ -52,6 +53,7 @@ class Stop:
     """Why it stopped.
 
     "breakpoint" and "step": before the next instruction of ``hart``. "watch": after its access to watched memory.
+    "trigger": its core's trace unit entered a state with the action ``halt`` or ``stop``; before its next instruction.
     "cycle": that tick is reached. "condition": ``when`` was true. "exit": the program has ended. "standstill": every
     hart waits for something that cannot come.
     """
@@ -92,6 +94,7 @@ class DebugSession:
         """What was done to the program since reset, apart from letting it run."""
         self._at = Moved("tick", 0)
         self._processor = run.processor
+        self._processor.debugger(True)
         self._breakpoints: set[int] = set()
         self._watches: list[tuple[int, int, bool, bool]] = []
         self._held: set[int] = set()
@@ -281,6 +284,10 @@ class DebugSession:
         self._watches = [w for w in self._watches if w[0] != at or (size is not None and w[1] != size)]
         self._processor.watches(self._watches)
 
+    def heed_triggers(self, on: bool) -> None:
+        """Stop, or do not, where trace units enter states with the action ``halt`` or ``stop``. At first it stops."""
+        self._processor.debugger(on)
+
     @contextmanager
     def _stepping(self, harts: Collection[int], count: int = 1) -> Iterator[None]:
         for n in harts:
@@ -456,6 +463,27 @@ class DebugSession:
             return "stopped"
         return "idle.reset" if halted < 0 else f"idle.c{halted}" if halted else ""
 
+    # --- the trace ---
+
+    def recent(self, hart: int = 0, count: int = 20) -> list[TracedRow]:
+        """Return what a hart did last, ``count`` rows of the trace at most, the latest last.
+
+        Nothing changes by it. Raises HeadwayError without a trace unit, and for a trace of E-Trace.
+        """
+        _check_number("count", count, 0, 1 << 20)
+        return self._run.recent(self._hart(hart), count)
+
+    def end_trace_for_now(self) -> bool:
+        """Complete the trace's file as if the run ended now, so that it can be read. What runs next takes that back.
+
+        Return False if there is no trace, or if it goes to a stream that cannot go back.
+        """
+        return self._run.end_trace_for_now()
+
+    def end_trace(self) -> None:
+        """Complete the trace's file. Nothing may run afterwards."""
+        self._run.end_trace()
+
     # --- the past ---
 
     def save(self) -> SavedSession:
@@ -465,6 +493,7 @@ class DebugSession:
 
     def restore(self, saved: SavedSession) -> None:
         """Go back to a saved moment, from which everything goes on as before, to the cycle. Breakpoints stay."""
+        self._check_untraced()
         if not isinstance(saved, SavedSession):
             raise HeadwayError(
                 f"{shown(saved)} is no saved moment: give what save() returned; restore_from() reads files"
@@ -509,6 +538,7 @@ class DebugSession:
         or does not lead there.
         """
         _check_path(path)
+        self._check_untraced()
         self._check_without_devices()
         moment, name = read_moment(path), shown(os.fspath(path))
         for what, here, there in (
@@ -523,6 +553,7 @@ class DebugSession:
         before = self.save()
         self._processor.breakpoints(())
         self._processor.watches(())
+        self._processor.debugger(False)
         try:
             with self._run.again(self._fresh(), moment.heard):
                 self._held, self._deeds, self._at = set(), [], Moved("tick", 0)
@@ -538,6 +569,8 @@ class DebugSession:
                 f"{name} does not lead to the moment at which it was saved ({error}): it was changed, or is of another "
                 "version of headway"
             ) from None
+        finally:
+            self._processor.debugger(True)
         self._processor.breakpoints(self._breakpoints)
         self._processor.watches(self._watches)
 
@@ -585,6 +618,10 @@ class DebugSession:
 
     def _did(self, what: str, hart: int, register: str = "", value: int = 0, data: bytes = b"") -> None:
         self._deeds.append(Deed(self._at, what, hart, register, value, data))
+
+    def _check_untraced(self) -> None:
+        if self._run.traced:
+            raise HeadwayError("a session with a trace cannot go back: what it has written tells what happened")
 
     def _check_without_devices(self) -> None:
         if self._devices.by_address():

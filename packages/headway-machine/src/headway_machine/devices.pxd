@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 
 from .architecture cimport *
 from .code cimport forget_code
+from .external cimport EXTERNAL_BYTE, EXTERNAL_LINE, EXTERNAL_SMI, note_external, note_lines
 from .power cimport INTERRUPTED, clocks_again, rouse, start_hart, stop_clocks
 from .polling cimport note_check
 from .signals cimport TOLD_CHECK, tell
@@ -84,6 +85,7 @@ cdef inline void look_at_plic(Machine* m) noexcept nogil:
         m.level |= 4
     if m.block_done and m.block_enable & 1:
         m.level |= 8
+    note_lines(m)
     for i in range(m.harts_count):
         set_pending(m, &m.harts[i], EXTERNAL_INTERRUPT, m.enabled[i] and best_source(m, i) != 0)
 
@@ -138,6 +140,8 @@ cdef inline void find_next_event(Machine* m) noexcept nogil:
     for i in range(m.sources_count):
         if m.sources[i].left:
             at = min(at, m.sources[i].next)
+    if m.external_fired:
+        at = min(at, m.now + 1)
     if m.smi_until:
         at = min(at, m.smi_until)
     elif at != NEVER or any_hart_goes_on(m):
@@ -155,12 +159,16 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
     if not m.smi_until and m.smi_next <= m.now:
         m.smi_next = m.now + m.smi_every if m.smi_every else NEVER
         stop_clocks(m)
+        if m.external:
+            note_external(m, EXTERNAL_SMI, 0)
     while m.uart_next < m.uart_length and m.uart_at[m.uart_next] <= m.now:
         if m.received_count == 256:
             m.uart_lost += 1
         else:
             m.received[(m.received_head + m.received_count) & 255] = m.uart_input[m.uart_next]
             m.received_count += 1
+        if m.external:
+            note_external(m, EXTERNAL_BYTE, m.uart_input[m.uart_next])
         m.uart_next += 1
     if m.sent_at <= m.now:
         note_sent(m, m.sending[m.sending_head])
@@ -174,6 +182,10 @@ cdef inline void handle_events(Machine* m) noexcept nogil:
         if source.left and source.next <= m.now:
             m.lost_interrupts += m.pending >> source.number & 1
             m.pending |= 1u << source.number
+            if m.external:
+                # Each edge is an event, that of a pending line too.
+                m.lines_seen |= 1u << source.number
+                note_external(m, EXTERNAL_LINE, source.number)
             source.next += source.every
             source.left -= 1
     if m.attached_at <= m.now:

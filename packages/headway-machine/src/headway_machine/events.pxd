@@ -5,8 +5,9 @@ fire, and entering a state has effects. Six counters are sent for each window of
 registers, which the configuration presets and a program may write by hwtsel and hwtval:
 
 - 8b + 0, of trigger block b (0 to 3): bit 0 on; 3-1 states of the sequencer in which it looks; 4 loads; 5 stores
-  (neither: instructions); 6 addresses from first to second, without it; 7 else second as well as first; 8 data; 23-16
-  harts of the core
+  (neither: instructions); 6 addresses from first to second, without it; 7 else second as well as first; 8 data; 10-9
+  instead an event from outside: 1 an edge of the line of the PLIC with number ``first``, 2 the UART
+  receives a byte (with bit 8: this one), 3 a system-management interrupt begins; 23-16 harts of the core
 - 8b + 1, 8b + 2: first and second address
 - 8b + 3, 8b + 4: data, and which of its bits are compared: of what was stored (of SB and SH zero-extended), or loaded
   (as the instruction extends it). An AMO loads what was there and stores its result; an SC that fails stores nothing
@@ -15,7 +16,7 @@ registers, which the configuration presets and a program may write by hwtsel and
   fire at once it stays
 - 38 + s: on entering state s: bit 0 trigger marker; 1 breakpoint exception for the hart that did it, before its next
   instruction; 2 line up while in the state (also where register 42 was written); 3 line raised once; 4 blocks count
-  anew
+  anew; 5 stop for the debugger, if there is one, before its next instruction (bit 1 does that, too)
 - 41, 42: states in which harts are traced; state of the sequencer, 0 at reset
 - 43: source of the PLIC that the line is (0: none). Cores may share one: it is up while any of them holds it
 - 44, 45: cycles of a profiling window (0: none); states in which windows and counters go on, else they keep their
@@ -27,17 +28,23 @@ registers, which the configuration presets and a program may write by hwtsel and
 - 62: bit 0: a trigger marker was written; bit 1: the buffer takes no more (read only)
 - 0x1000000 + w: word w of the trace buffer (read only)
 
-An event takes effect after its instruction. A miss is each time that a hart waits for a line. A stall counts, as a
-whole, in the window in which it ends. The end of a window sends the six counts, unless all are 0, and clears them. The
-end of the trace and a write of register 44 cut a window short.
+An event takes effect after its instruction, one from outside before the next tick. That one has no hart: markers and
+breakpoints are for the first hart of the block that is awake; if none is, for its first.
+
+A miss is each time that a hart waits for a line. A stall counts, as a whole, in the window in which it ends. The end of
+a window sends the six counts, unless all are 0, and clears them. The end of the trace and a write of register 44 cut a
+window short.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .architecture cimport *
+from .clocks cimport cycle_of
 from .code cimport memory_at
-from .devices cimport look_at_plic
+from .debug cimport stop_before_next
+from .devices cimport find_next_event, look_at_plic
+from .external cimport BLOCK_EXTERNAL
 from .power cimport BREAKING
 from .structures cimport Block, Core, Decoded, Hart, Machine, TraceUnit
 from .trace cimport SOURCES, TRACED, TRACE_IN_STATE, send_window, tell_trigger
@@ -62,6 +69,7 @@ cdef enum:  # Action
     HOLDS_LINE = 4
     INTERRUPTS = 8
     RELOADS = 16
+    HALTS = 32
 
 # Numbers of registers.
 cdef enum:  # Resource
@@ -90,12 +98,24 @@ cdef inline void look_at_unit(Core* c) noexcept nogil:
     cdef int i
     u.matching = 0
     for i in range(4):
-        u.matching |= u.blocks[i].control & BLOCK_ON
+        if not u.blocks[i].control & BLOCK_EXTERNAL:
+            u.matching |= u.blocks[i].control & BLOCK_ON
     for i in range(c.threads):
         c.harts[i].traced.wanted &= ~<uint32_t>TRACE_IN_STATE
         if u.traced_in >> u.state & 1:
             c.harts[i].traced.wanted |= TRACE_IN_STATE
         c.harts[i].attention |= TRACED
+
+
+cdef inline void look_for_external(Machine* m) noexcept nogil:
+    """Update whether any trace unit looks for events from outside, after registers have changed."""
+    cdef uint32_t control
+    cdef int k, i
+    m.external = 0
+    for k in range(m.cores_count):
+        for i in range(4):
+            control = m.cores[k].trace_unit.blocks[i].control
+            m.external |= control & BLOCK_ON and control & BLOCK_EXTERNAL
 
 
 cdef inline void hold_lines(Machine* m) noexcept nogil:
@@ -110,8 +130,8 @@ cdef inline void hold_lines(Machine* m) noexcept nogil:
     look_at_plic(m)
 
 
-cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexcept nogil:
-    """Enter a state of the sequencer, because of what the hart did, and do its actions."""
+cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state, int64_t cycle) noexcept nogil:
+    """Enter a state of the sequencer, because of what the hart did in the cycle, and do its actions."""
     cdef TraceUnit* u = &c.trace_unit
     cdef uint32_t actions = u.actions[state]
     cdef int i
@@ -120,13 +140,54 @@ cdef inline void enter_state(Machine* m, Core* c, Hart* h, uint32_t state) noexc
         m.pending |= 1u << u.line
     hold_lines(m)
     if actions & MARKS:
-        tell_trigger(m, c, h)
+        tell_trigger(m, c, h, cycle)
     if actions & BREAKS:
         h.attention |= BREAKING
+    if actions & (BREAKS | HALTS):
+        stop_before_next(m, h)
     if actions & RELOADS:
         for i in range(4):
             u.blocks[i].left = u.blocks[i].reload
     look_at_unit(c)
+
+
+cdef inline void move_sequencer(Machine* m, Core* c, Hart* h, uint32_t fired, int64_t cycle) noexcept nogil:
+    """Move the sequencer for the blocks that have fired at once; if they ask for both moves, it stays."""
+    cdef TraceUnit* u = &c.trace_unit
+    cdef bint next = u.moves[2 * u.state] & fired != 0, other = u.moves[2 * u.state + 1] & fired != 0
+    if next != other:
+        enter_state(m, c, h, (u.state + (1 if next else 2)) % 3, cycle)
+
+
+cdef inline Hart* hart_of_external(Core* c, uint32_t fired) noexcept nogil:
+    """Return the hart for which events from outside count: the first of the blocks' that is awake, or their first."""
+    cdef uint32_t harts = 0
+    cdef int i
+    for i in range(4):
+        if fired >> i & 1:
+            harts |= c.trace_unit.blocks[i].control >> BLOCK_HARTS
+    for i in range(c.threads):
+        if harts >> i & 1 and c.harts[i].started and not c.harts[i].halted:
+            return &c.harts[i]
+    for i in range(c.threads):
+        if harts >> i & 1:
+            return &c.harts[i]
+    return c.harts
+
+
+cdef inline void take_external(Machine* m) noexcept nogil:
+    """Move the sequencers for the events from outside up to now."""
+    cdef Core* c
+    cdef uint32_t fired
+    cdef int k
+    m.external_fired = 0
+    for k in range(m.cores_count):
+        c = &m.cores[k]
+        fired = c.trace_unit.fired
+        c.trace_unit.fired = 0
+        if fired:
+            move_sequencer(m, c, hart_of_external(c, fired), fired, cycle_of(c, m.now))
+    find_next_event(m)
 
 
 cdef inline bint compares(
@@ -176,7 +237,7 @@ cdef inline void watch_event(
     """Find the blocks that fire for a retired instruction with operands a and b, and move the sequencer."""
     cdef TraceUnit* u = &c.trace_unit
     cdef Block* block
-    cdef uint32_t fired = 0, to, target = 3, stored = 0
+    cdef uint32_t fired = 0, stored = 0
     cdef int operation = d.operation, i
     cdef bint atomic = LR <= operation <= AMOMAXU
     cdef bint loads = LB <= operation <= LHU or atomic and operation != SC
@@ -187,7 +248,9 @@ cdef inline void watch_event(
         stored = stored_by(m, c, d, address, b)
     for i in range(4):
         block = &u.blocks[i]
-        if not block.control & BLOCK_ON or not block.control >> (BLOCK_STATES + u.state) & 1:
+        if block.control & (BLOCK_ON | BLOCK_EXTERNAL) != BLOCK_ON:
+            continue
+        if not block.control >> (BLOCK_STATES + u.state) & 1:
             continue
         if not block.control >> (BLOCK_HARTS + h.slot) & 1:
             continue
@@ -196,16 +259,8 @@ cdef inline void watch_event(
             if block.left <= 0:
                 block.left = block.reload
                 fired |= 1u << i
-    if not fired:
-        return
-    for i in range(2):
-        to = (u.state + 1 + <uint32_t>i) % 3
-        if u.moves[2 * u.state + <uint32_t>i] & fired:
-            if target != 3:
-                return
-            target = to
-    if target != 3:
-        enter_state(m, c, h, target)
+    if fired:
+        move_sequencer(m, c, h, fired, c.cycle)
 
 
 cdef inline bint is_resource(TraceUnit* u, uint32_t n) noexcept nogil:
@@ -280,7 +335,7 @@ cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value)
     elif n < ACTIONS:
         u.moves[n - MOVES] = value & 15
     elif n < TRACED_IN:
-        u.actions[n - ACTIONS] = value & 31
+        u.actions[n - ACTIONS] = value & 63
     elif n == TRACED_IN:
         u.traced_in = value & 7
     elif n == SEQUENCER:
@@ -307,5 +362,6 @@ cdef inline bint write_resource(Machine* m, Core* c, uint32_t n, uint32_t value)
         return False
     if ACTIONS <= n <= LINE:
         hold_lines(m)
+    look_for_external(m)
     look_at_unit(c)
     return True

@@ -112,6 +112,7 @@ class Machine:
         output: BinaryIO | None = None,
         errors: BinaryIO | None = None,
         arguments: Sequence[str] = (),
+        trace: BinaryIO | None = None,
     ) -> DebugSession:
         """Load a program, and return a session in which it can be run step by step. It is at reset.
 
@@ -120,9 +121,14 @@ class Machine:
         image = _image_of(program)
         image.check(self.config)
         config = resolved(self.config, image)
+        if trace is not None:
+            config = replace(config, trace=replace(config.trace, enabled=True))
         names = name_states(image.names, config.ranges, config.polls)
         console = Console(input, output, errors)
-        run = Run(_loaded(config, image), config, image, names, console, arguments, None, None)
+        processor = _loaded(config, image)
+        traced = None if trace is None else TraceFileWriter(trace, _shape(config, image), _etrace(config))
+        run = Run(processor, config, image, names, console, arguments, traced, None)
+        run.keep_recent()
         return DebugSession(run, lambda: _loaded(config, image))
 
 

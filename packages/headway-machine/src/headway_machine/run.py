@@ -23,6 +23,7 @@ from .digest import RunDigest
 from .host import Host
 from .image import MachineImage
 from .ledger import ledger_of
+from .recent import RecentTrace, TracedRow
 from .states import polled_registers
 from .watchdog import PATIENCE, Still, Watchdog
 
@@ -138,6 +139,7 @@ class Run:
         self.names, self._traced, self._recorder, self._signals = names, traced, recorder, signals
         self._stretch = _STRETCH if signals is None else _STRETCH_OF_SIGNALS
         self._observer = observer
+        self._recent: RecentTrace | None = None
         self._limit = LATEST  # of all that runs now: what looks at a run may let it go on
         if signals is not None:
             processor.tell_signals()
@@ -269,16 +271,45 @@ class Run:
             self._signals(self.processor.signals())
 
     def _keep_trace(self) -> None:
-        if self._traced is not None:
-            for core in range(self.config.cores):
-                self._traced.add(core, self.processor.trace(core))
+        if self._traced is None and self._recent is None:
+            return
+        for core in range(self.config.cores):
+            data = self.processor.trace(core)
+            if self._traced is not None:
+                self._traced.add(core, data)
+            if self._recent is not None:
+                self._recent.add(core, data)
 
     def end_trace(self) -> None:
-        """Write everything that the trace units still hold, and close the trace."""
+        """Write everything that the trace units still hold, and close the trace. Nothing may run afterwards."""
         if self._traced is not None:
             self.processor.end_trace()
             self._keep_trace()
             self._traced.close()
+            self._traced = None
+
+    @property
+    def traced(self) -> bool:
+        """Whether a trace is written."""
+        return self._traced is not None
+
+    def end_trace_for_now(self) -> bool:
+        """Complete the trace as if the run ended now. What runs next takes that back.
+
+        Return False if there is no trace, or if its stream cannot go back.
+        """
+        return self._traced is not None and self._traced.end_for_now(self.processor.trace_so_far())
+
+    def keep_recent(self) -> None:
+        """Keep the ends of the trace units' streams for `recent`, if there are trace units."""
+        if self.config.trace.enabled:
+            self._recent = RecentTrace(self.config, self.image)
+
+    def recent(self, hart: int, count: int) -> list[TracedRow]:
+        """Return what a hart did last. Raises HeadwayError if nothing of it is kept."""
+        if self._recent is None:
+            raise HeadwayError("there is no trace: give --trace, or set trace.enabled in the configuration")
+        return self._recent.of(hart, self.processor.trace_so_far()[hart // self.config.threads], count)
 
     def _sent(self, sent: bytes) -> None:
         self._sent_hash.update(sent)

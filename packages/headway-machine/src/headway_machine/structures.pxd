@@ -264,8 +264,10 @@ ctypedef struct TraceUnit:
     uint32_t traced_in
     # The line of the PLIC that it may raise.
     uint32_t line
-    # Whether any block is on.
+    # Whether any block is on that looks at what harts do.
     uint32_t matching
+    # Blocks that have fired for events from outside, and have not moved the sequencer yet.
+    uint32_t fired
     # Cycles of a profiling window; 0: none.
     int64_t window
     int64_t window_left
@@ -432,6 +434,8 @@ ctypedef struct Hart:
     int64_t touching
     # The watched address that it accesses.
     uint32_t touched
+    # The trace unit stops the machine before its next turn.
+    int32_t triggered
 
     # --- the parts of caches and bus that it may use ---
 
@@ -755,8 +759,10 @@ ctypedef struct Machine:
     # WATCH_LOADS, WATCH_STORES.
     uint32_t watch_kind[16]
     int32_t watches
-    # What it stopped for: FOR_BREAKPOINT, FOR_STEP, FOR_WATCH.
+    # What it stopped for: FOR_BREAKPOINT, FOR_STEP, FOR_WATCH, FOR_TRIGGER.
     int32_t stopped_for
+    # A debugger is there, for which trace units stop the machine.
+    int32_t debugged
     # The address of the program's HTIF word; 0: it has none.
     uint32_t tohost
     # Where harts start.
@@ -806,6 +812,12 @@ ctypedef struct Machine:
     uint32_t threshold[MAX_CORES * MAX_THREADS]
     Source sources[32]
     int32_t sources_count
+    # The lines that were up or pending when trace units looked last.
+    uint32_t lines_seen
+    # Whether any trace unit looks for events from outside.
+    int32_t external
+    # A block has fired for one, and its sequencer has not moved yet.
+    int32_t external_fired
     # Edges of a line that was already pending.
     int64_t lost_interrupts
 

@@ -14,6 +14,7 @@ from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from .architecture cimport *
+from .clocks cimport tick_of
 from .etrace cimport encode_retired, encode_trap, stop_encoder, watch_encoder_turn
 from .port cimport fill, fits, have_room, id_of, keep_bytes
 from .structures cimport STOP_NO_MEMORY, Core, Decoded, Hart, Loaded, Logged, Machine, Traced, TraceUnit
@@ -690,14 +691,16 @@ cdef inline void log(Machine* m, Hart* h, int64_t at, int64_t cycles, uint32_t a
 
 # --- profiling, and triggers ---
 
-cdef inline void tell_trigger(Machine* m, Core* c, Hart* h) noexcept nogil:
-    """Send a trigger marker. From then on the trace buffer takes only the configured number of bytes."""
+cdef inline void tell_trigger(Machine* m, Core* c, Hart* h, int64_t cycle) noexcept nogil:
+    """Send a trigger marker, in the cycle. From then on the trace buffer takes only the configured number of bytes."""
     cdef TraceUnit* u = &c.trace_unit
     cdef uint8_t bytes[2]
     cdef int n = 0
     if not u.etrace:
         if not u.number:
-            send_head(m, c, c.cycle, m.now, False)
+            send_head(m, c, cycle, tick_of(c, cycle), False)
+        if h.traced.on and h.halted:
+            tell_sleep(m, c, h, cycle)
         if h.traced.on:
             flush(m, c, h)
             send_group(m, c, h)
@@ -840,7 +843,7 @@ cdef inline void watch_before(Machine* m, Core* c, Hart* h, int64_t begin, bint 
     """Record what precedes the gap that ends with the hart's turn."""
     if c.trace_unit.window:
         count_window(m, c)
-    if resuming and h.state != UNSTARTED:
+    if resuming and h.state != UNSTARTED and h.state != HELD:
         watch_sleep(m, c, h, h.free, begin, h.traced.asleep)
     if h.traced.wanted != TRACE_WANTED:
         trace_off(m, c, h)

@@ -42,6 +42,10 @@ class Client:
         self._socket.settimeout(60)
         self._stream = connected.makefile("rb")
 
+    @classmethod
+    def to(cls, port: int) -> Client:
+        return cls(socket.create_connection(("127.0.0.1", port)))
+
     def ask(self, text: str | bytes) -> str:
         self.tell(text)
         return self.reply()
@@ -257,14 +261,11 @@ def test_a_debugger_that_is_gone_leaves_the_machine_standing_for_the_next(monkey
     serving = threading.Thread(target=lambda: ended.append(serve_debugger(session, port, "prog.elf", asked.is_set)))
     serving.start()
 
-    def connected() -> Client:
-        return Client(socket.create_connection(("127.0.0.1", port)))
-
-    client = connected()
+    client = Client.to(port)
     assert client.ask(f"Z0,{RAM + 64:x},2") == "OK"
     client.tell("vCont;c")
     client.close()
-    again = connected()
+    again = Client.to(port)
     assert again.ask("?").startswith("T05")
     stood = session.now
     assert session.breakpoints == frozenset()

@@ -267,8 +267,8 @@ def _run(
         config = replace(config, trace=replace(config.trace, format=trace_format))
     if output is not None:
         _check_recording(output)
-    if port is not None and (output is not None or traced is not None or max_cycles is not None):
-        raise click.UsageError("--gdb stops and changes the run: leave out -o, --trace and --max-cycles")
+    if port is not None and (output is not None or max_cycles is not None):
+        raise click.UsageError("--gdb stops and changes the run: leave out -o and --max-cycles")
     if window is not None and (html is None or port is not None):
         raise click.UsageError("--window is of the page of a run: give --html FILE, and no --gdb")
     from headway_machine.commands.pages import observed
@@ -277,7 +277,7 @@ def _run(
 
     observer = None if html is None or port is not None else Observer(window)
     stream = sys.stderr
-    with page_if(html) as page, _interrupts() as interrupts, _trace_to(traced) as trace:
+    with page_if(html) as page, _interrupts() as interrupts, _trace_to(traced, live=port is not None) as trace:
         line = None if quiet else progress_bar(max_cycles)
         shown = None if line is None else _Progress(line)
         console = _console(sys.stdout, shown)
@@ -288,7 +288,7 @@ def _run(
         }
         try:
             if port is not None:
-                session = Machine(config).debug(image, arguments=arguments, **streams)
+                session = Machine(config).debug(image, arguments=arguments, trace=trace, **streams)
                 result = _debugged(session, port, _path(name), interrupts)
             else:
                 result = Machine(config).run(
@@ -341,8 +341,10 @@ def _debugged(session: DebugSession, port: int, name: str, interrupts: _Interrup
     from headway_machine.commands.gdb import serve_debugger
 
     ended = serve_debugger(session, port, name, lambda: interrupts.asked)
+    session.heed_triggers(False)
     while ended == "detached" and not session.ended and not interrupts.asked:
         session.run(cycles=_PIECE)
+    session.end_trace()
     result = session.result()
     return result if session.ended else replace(result, ended="stopped")
 
@@ -425,11 +427,41 @@ def _say_stuck(shown: _Progress | None, harts: Sequence[Still]) -> None:
     say(f"no hart makes progress: {describe_still(harts)}; Ctrl-C ends the run and shows where its time went")
 
 
+class _OpenedLate:
+    """A file that is opened, and emptied, when something is written first. It can be read while it is written."""
+
+    _stream: BinaryIO | None = None
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def write(self, data: bytes) -> int:
+        """Write to the file. Raises OSError."""
+        if self._stream is None:
+            self._stream = open(self._name, "wb")  # noqa: SIM115  (_trace_to closes it)
+        return self._stream.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the stream, which something has been written to."""
+        return getattr(self._stream, name)
+
+
 @contextmanager
-def _trace_to(name: str | None) -> Iterator[BinaryIO | None]:
-    """Open the file that the trace is written to. What it was stays if the run is refused."""
+def _trace_to(name: str | None, *, live: bool) -> Iterator[BinaryIO | None]:
+    """Open the file that the trace is written to. What it was stays if the run is refused.
+
+    ``live``: it can be read while a debugger stops the run. Otherwise it is there when the run has ended.
+    """
     if name is None:
         yield None
+        return
+    if live:
+        late = _OpenedLate(name)
+        try:
+            yield cast(BinaryIO, late)
+        finally:
+            if late._stream is not None:
+                late.close()
         return
     try:
         with written_whole(name) as stream:
@@ -570,6 +602,7 @@ def _pipeline(
     image, needed = _program(name)
     config = _config_of(**chosen, otherwise=needed)
     session = Machine(config).debug(image, arguments=arguments)
+    session.heed_triggers(False)
     window = window_of(session, core=core, first=first, cycles=cycles)
     console = Console(sys.stdout)
     with _written():

@@ -120,6 +120,8 @@ class GdbServer:
 
     def _report_stop(self, stop: Stop) -> None:
         hart = stop.hart or 0
+        if stop.why == "trigger" and not self._non_stop:
+            self._say(f"the trace unit stopped hart {hart}\n")
         if self._non_stop:
             if hart not in self._actions.running | self._actions.stepping:
                 return
@@ -131,6 +133,7 @@ class GdbServer:
         self._report(self._reply(_TRAP, hart, stop.address))
 
     def _report(self, reply: str) -> None:
+        self._session.end_trace_for_now()
         if self._non_stop:
             self._reports.append(reply)
             if len(self._reports) == 1:
@@ -365,6 +368,8 @@ class GdbServer:
             text = f"{self._session.now}\n"
         elif words == ["progress"]:
             text = _progress(self._session)
+        elif words[:1] == ["trace"] and len(words) < 3 and (words[1:] or ["20"])[0].isdecimal():
+            text = _traced(self._session, self._chosen, int((words[1:] or ["20"])[0]))
         else:
             text = _HELP
         return text.encode().hex()
@@ -442,9 +447,25 @@ def _progress(session: DebugSession) -> str:
     return "\n".join(rows) + "\n"
 
 
+def _traced(session: DebugSession, hart: int, count: int) -> str:
+    session.end_trace_for_now()
+    try:
+        rows = session.recent(hart, count)
+    except HeadwayError as error:
+        return f"{error}\n"
+    found = [f"{'cycle':>12}  {'address':<10}  {'hart ' + str(hart):<12}  function"]
+    for row in rows:
+        cycle = "-" if row.cycle is None else str(row.cycle)
+        known = not row.state.startswith("unknown")
+        place = (f"{row.address:#010x}", session.name(row.address)) if known else ("", "")
+        found.append(f"{cycle:>12}  {place[0]:<10}  {row.state:<12}  {place[1]}".rstrip())
+    return "\n".join(found) + "\n"
+
+
 _HELP = """\
 monitor cycle         ticks since reset
 monitor progress      each hart's progress counters, thread and state
+monitor trace [N]     the last N instructions of the chosen hart, from the trace (20)
 monitor lock on|off   hold the harts that the debugger does not let go on
                       (set scheduler-locking on); off: they run on, so that
                       stepping takes no time of theirs

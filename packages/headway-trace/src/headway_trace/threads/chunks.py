@@ -103,6 +103,12 @@ class ChunkWriter:
         self.count = 0
         self._offsets: dict[int, int] = {}
 
+    def copy(self) -> ChunkWriter:
+        """Return one that goes on as this one would."""
+        found = ChunkWriter()
+        found.count, found._offsets = self.count, dict(self._offsets)
+        return found
+
     def chunk(self, number: int, data: bytes) -> bytes:
         """Return a chunk of at most `LONGEST_CHUNK` bytes with its marks."""
         offset = self._offsets.get(number, 0) if number < END else 0

@@ -17,7 +17,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, BinaryIO, NamedTuple
@@ -193,6 +193,8 @@ class TraceFileWriter:
         self._stream = stream
         self._chunks = ChunkWriter()
         self._held: dict[int, bytearray] = {}
+        self._before: tuple[int, ChunkWriter, dict[int, bytearray]] | None = None
+        """What goes on after `end_for_now`: place in the stream, chunks, bytes that wait."""
         described = {f.name: getattr(shape, f.name) for f in fields(shape) if getattr(shape, f.name) != f.default}
         if etrace is not None:
             described[_ETRACE_KEY] = dict(etrace)
@@ -201,6 +203,7 @@ class TraceFileWriter:
 
     def add(self, core: int, data: bytes) -> None:
         """Write more bytes of a core's stream. The last of them may wait for those that follow."""
+        self._go_on()
         held = self._held.setdefault(core, bytearray())
         held += data
         at = 0
@@ -211,6 +214,7 @@ class TraceFileWriter:
 
     def close(self) -> None:
         """Write what has waited, and mark the trace as complete."""
+        self._go_on()
         for core, held in self._held.items():
             if held:
                 self._chunk(core, bytes(held))
@@ -218,6 +222,32 @@ class TraceFileWriter:
         self._write(self._chunks.chunk(DESCRIPTION, self._description) + self._chunks.chunk(END, b""))
         with suppress(AttributeError):
             self._stream.flush()
+
+    def end_for_now(self, rests: Sequence[bytes]) -> bool:
+        """Complete the file as if the trace ended now, with these bytes at the end of each core's stream.
+
+        What is written next takes that back. Return False, with nothing written, if the stream cannot go back.
+        """
+        self._go_on()
+        if not self._stream.seekable():
+            return False
+        before = (self._stream.tell(), self._chunks.copy(), {core: held[:] for core, held in self._held.items()})
+        for core, rest in enumerate(rests):
+            self.add(core, rest)
+        self.close()
+        self._before = before
+        return True
+
+    def _go_on(self) -> None:
+        if self._before is None:
+            return
+        at, self._chunks, self._held = self._before
+        self._before = None
+        try:
+            self._stream.seek(at)
+            self._stream.truncate()
+        except OSError as error:
+            raise HeadwayError(f"the trace cannot be written ({error.strerror})") from None
 
     def _chunk(self, core: int, data: bytes) -> None:
         self._write(self._chunks.chunk(core, data))

@@ -63,3 +63,5 @@ cdef enum:  # Type of a branch address
     JUMP = 0
     TRAP_EXCEPTION = 1
     TRAP_INTERRUPT = 2
+    # Only where direct branches are told.
+    DIRECT = 3

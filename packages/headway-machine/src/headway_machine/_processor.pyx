@@ -332,6 +332,7 @@ cdef class MachineProcessor:
             c.trace_unit.etrace_timed = config.cycle_accurate
             c.trace_unit.etrace_options = config.etrace_options()
             c.trace_unit.all_targets = config.all_targets
+            c.trace_unit.direct_branches = config.direct_branches
             c.trace_unit.period = config.sync
             c.trace_unit.depth = 8 * config.fifo
             c.trace_unit.port = config.port

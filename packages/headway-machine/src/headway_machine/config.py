@@ -283,6 +283,7 @@ class TraceUnitConfig(ConfigPart):
     start: Switch = Switch(True, "trace them from reset on (false: when they ask by hwtrace)")
     cycle_accurate: Switch = Switch(True, "trace stalls and waits, so that times are known")
     all_targets: Switch = Switch(False, "send also those targets of indirect jumps that a decoder expects")
+    direct_branches: Switch = Switch(False, "send the targets of direct jumps and taken branches, too")
     sync: Number = Number(1024, 64, 1 << 20, "bytes between two synchronisations")
     fifo: Number = Number(256, 128, 1 << 20, "bytes that can wait for the port; more are lost")
     port: Number = Number(0, 0, 1024, "bits that leave the port each cycle; 0: no limit")

@@ -221,6 +221,8 @@ ctypedef struct TraceUnit:
     int32_t exists
     int32_t cycle_accurate
     int32_t all_targets
+    # The targets of direct branches and jumps are sent, too.
+    int32_t direct_branches
     # The unit makes packets of E-Trace.
     int32_t etrace
     uint32_t etrace_options

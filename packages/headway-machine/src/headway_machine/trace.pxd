@@ -879,6 +879,12 @@ cdef inline void tell_target(Machine* m, Core* c, Hart* h, Decoded* d, uint32_t 
         add_outcome(m, c, h, True)
 
 
+cdef inline void tell_direct(Machine* m, Core* c, Hart* h, uint32_t next) noexcept nogil:
+    """Send the target of a direct branch or jump, which a decoder compares with that in the program."""
+    if not c.trace_unit.etrace and h.traced.on:
+        tell_branch(m, c, h, next, DIRECT << 1)
+
+
 cdef inline void push_return(Traced* t, Decoded* d, uint32_t pc) noexcept nogil:
     """Note where a call returns to."""
     if is_link(d.rd):
@@ -947,6 +953,8 @@ cdef inline void watch_retired(
             count_event(c, h, TAKEN)
     if h.traced.on:
         trace_retired(m, c, h, d, h.cost, pc, next, taken)
+        if unlikely(c.trace_unit.direct_branches != 0) and taken and (operation == JAL or BEQ <= operation <= BGEU):
+            tell_direct(m, c, h, next)
 
 
 cdef inline void watch_trap(Machine* m, Core* c, Hart* h, uint32_t pc) noexcept nogil:

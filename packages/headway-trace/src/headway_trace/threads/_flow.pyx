@@ -17,7 +17,7 @@ from specification.riscv.operations cimport BEQ, BGEU, JAL, JALR, MRET, is_link
 from headway_trace._records cimport Named, SymbolCells
 from headway_trace._text cimport put_address, put_bytes, put_decimal
 from specification.six_threads.protocol cimport (
-    EXECUTED, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK,
+    DIRECT, EXECUTED, JUMP, LONG, MAX_THREADS, MOST_STEPS, NO_TARGET, NOT_TAKEN, TRAPS, TRIGGER_MARK,
 )
 from headway_trace.threads.packets cimport (
     ALIGNMENT, ATOMS, BRANCH, CHANGED, CHECKED, CLOCKS, CYCLES, KINDS, NOISE, OFF, PROFILED, RESTART, SELECTION,
@@ -739,13 +739,21 @@ cdef class ThreadDecoder:
 
     cdef void branch(self, int thread, Place* t, Packet* p) noexcept nogil:
         cdef uint32_t mask = (<uint32_t>((<uint64_t>1 << p.bits) - 1)) << 1, address
-        cdef bint trap
+        cdef bint trap, direct
         cdef Code* code
         address = p.value & mask | t.base & ~mask
         if p.told != 0xFFFFFFFFu:
             t.told = p.told
-        trap = (t.told >> 1 & 3) != JUMP
-        if trap:
+        direct = (t.told >> 1 & 3) == DIRECT
+        trap = not direct and (t.told >> 1 & 3) != JUMP
+        if direct:
+            # The atom before it has gone there already.
+            if t.waiting:
+                self.settle(t)
+            if t.known and t.address != address:
+                self.contradictions += 1
+                self.lose(t, CONTRADICTION, False)
+        elif trap:
             if t.waiting:
                 self.settle(t)
             if self.stalls and t.known:
@@ -774,7 +782,7 @@ cdef class ThreadDecoder:
             t.known = t.shallow = 1
             t.depth = 0
             t.since = 0
-            if trap:
+            if trap or direct:
                 t.target = NO_TARGET
         t.address = address
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -102,6 +102,35 @@ def test_sending_every_target_changes_nothing_but_the_size() -> None:
     few, all_ = traced("sort", (1, 1, "strict")), traced("sort", (1, 1, "strict"), all_targets=True)
     assert len(all_.streams[0]) > len(few.streams[0])
     assert all_.decode(0)[0] == few.decode(0)[0]
+
+
+@pytest.mark.parametrize("cycle_accurate", [True, False])
+@given(name=st.sampled_from(["mix", "sort", "interrupt-storm"]), shape=st.sampled_from(SHAPES))
+@settings(max_examples=2 if FEW else 8, deadline=None)
+def test_the_targets_of_direct_branches_change_nothing_but_the_size(
+    cycle_accurate: bool, name: str, shape: Shape
+) -> None:
+    values = {"cycle_accurate": cycle_accurate}
+    few = traced(name, shape, 20_000, **values)
+    all_ = traced(name, shape, 20_000, direct_branches=True, **values)
+    assert len(all_.streams[0]) > len(few.streams[0])
+    for core in range(few.config.cores):
+        rows, decoder = all_.decode(core)
+        assert (rows, decoder.contradictions) == (few.decode(core)[0], 0)
+
+
+def test_a_direct_branch_that_goes_elsewhere_than_in_the_program_is_a_contradiction() -> None:
+    """The decoder has a program whose loop is one instruction shorter."""
+    body = (addi(0, 0, 0), addi(0, 0, 0), addi(0, 0, 0))
+    config = Config.of(threads=1, trace=TraceUnitConfig(enabled=True, direct_branches=True))
+    ran = run(config, MachineImage.of(program(*body, jump(-12))), 500)
+    ran.program = list(_segments(MachineImage.of(program(*body, jump(-8)))))
+    _, decoder = ran.decode(0)
+    assert decoder.contradictions
+
+
+def _segments(image: MachineImage) -> Iterator[tuple[int, bytes]]:
+    return ((segment.address, segment.data) for segment in image.segments)
 
 
 @given(cuts=st.lists(st.integers(0, 1 << 20), max_size=20))

@@ -28,6 +28,7 @@ _COMPILERS = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-
 _INSTALL = "install one: Debian and Ubuntu have it in gcc-riscv64-unknown-elf, Arch Linux in riscv64-elf-gcc"
 _ARCHITECTURE = ("-march=rv32imac", "-mabi=ilp32", "-misa-spec=2.2")
 _KERNEL = ("entry.S", "harts.c", "schedule.c", "trap.c", "threads.c", "locks.c", "devices.c", "malloc.c", "print.c")
+_PROFILES = ("profiles.c",)
 _BARE = ("bare.S", "bare.c")
 _BOTH = ("text.c", "arguments.c")
 _FREESTANDING = (
@@ -79,9 +80,12 @@ class Compiler:
                 *(*common, "--specs=picolibc.specs", "--oslib=semihost", "--crt0=semihost"),
                 *(f"-I{guest}", *sources, *more, "-o", output, *linked),
             ]
-        own = [os.path.join(guest, name) for name in (*(_KERNEL if base is Base.KERNEL else _BARE), *_BOTH)]
+        profiled = base is Base.KERNEL and _includes(sources, b'"profiles.h"')
+        parts = (*(_KERNEL if base is Base.KERNEL else _BARE), *_BOTH, *(_PROFILES if profiled else ()))
+        own = [os.path.join(guest, name) for name in parts]
+        wrapped = ["-Wl,--wrap=choose,--wrap=trap"] if profiled else []
         return [
-            *(*common, *_FREESTANDING, f"-I{guest}", "-T", os.path.join(guest, "link.ld")),
+            *(*common, *_FREESTANDING, *wrapped, f"-I{guest}", "-T", os.path.join(guest, "link.ld")),
             *(*own, *sources, *more, "-lgcc", "-o", output),
         ]
 
@@ -110,17 +114,24 @@ def base_of(sources: Sequence[str]) -> Base:
 
     Raises HeadwayError if one cannot be read.
     """
+    if _includes(sources, b'"headway_guest.h"', b'"profiles.h"'):
+        return Base.KERNEL
+    if _includes(sources, b'"bare.h"'):
+        return Base.BARE
+    return Base.PICOLIBC
+
+
+def _includes(sources: Sequence[str], *headers: bytes) -> bool:
+    """Return whether a source names one of these headers. Raises HeadwayError if one cannot be read."""
     for source in sources:
         try:
             with open_regular(source) as stream:
                 text = stream.read(_LONGEST)
         except OSError as error:
             raise HeadwayError(f"{source!a} cannot be read ({error.strerror})") from None
-        if b'"headway_guest.h"' in text:
-            return Base.KERNEL
-        if b'"bare.h"' in text:
-            return Base.BARE
-    return Base.PICOLIBC
+        if any(header in text for header in headers):
+            return True
+    return False
 
 
 def build(sources: Sequence[str], output: str, base: Base, more: Sequence[str] = ()) -> int:

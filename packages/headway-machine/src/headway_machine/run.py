@@ -236,6 +236,7 @@ class Run:
         self._console.heard[:] = saved.heard
         self._sent_hash = saved.sent_hash.copy()
         self.ended = saved.ended
+        self.keep_recent()
         self._watchdog = Watchdog(self.names, self.image.functions)
 
     @property
@@ -301,7 +302,7 @@ class Run:
         return self._traced is not None and self._traced.end_for_now(self.processor.trace_so_far())
 
     def keep_recent(self) -> None:
-        """Keep the ends of the trace units' streams for `recent`, if there are trace units."""
+        """Keep the ends of the trace units' streams for `recent`, if there are trace units: from now on."""
         if self.config.trace.enabled:
             self._recent = RecentTrace(self.config, self.image)
 

@@ -154,6 +154,19 @@ def test_a_hart_that_is_held_is_not_traced_meanwhile(tmp_path: Path, values: dic
     check(going.result())
 
 
+def test_what_happened_after_a_moment_is_forgotten_when_it_is_restored() -> None:
+    config = config_of("mutex", SHAPE).with_values(trace=TraceUnitConfig(enabled=True, sync=64))
+    going = Machine(config).debug(program("mutex"))
+    going.run(cycles=20_000)
+    saved = going.save()
+    going.run(cycles=20_000)
+    first = going.recent(0, 5)
+    going.run(cycles=20_000)
+    going.restore(saved)
+    going.run(cycles=20_000)
+    assert going.recent(0, 5) == first
+
+
 def test_a_session_with_a_trace_does_not_go_back(tmp_path: Path) -> None:
     going = Machine(threads=1).debug(made(*leave(0)), trace=io.BytesIO())
     with pytest.raises(HeadwayError, match="cannot go back"):

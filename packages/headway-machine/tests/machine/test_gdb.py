@@ -22,6 +22,7 @@ from headway.errors import HeadwayError
 from headway.model import Cell
 from headway_machine import Machine
 from headway_machine.commands.gdb import serve_debugger
+from headway_machine.config import TraceUnitConfig
 from headway_machine.debugging import DebugSession
 from headway_machine.gdb.packets import Connection, ConnectionBrokenError, binary
 from headway_machine.gdb.server import GdbServer, listen
@@ -161,8 +162,9 @@ def test_whatever_a_debugger_sends_is_answered(packets: list[tuple[str, str]]) -
 
 
 @pytest.mark.unit
-def test_a_program_under_a_debugger_is_the_same_to_the_cycle() -> None:
-    config = config_of("mutex", SHAPE)
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_program_under_a_debugger_is_the_same_to_the_cycle(traced: bool) -> None:
+    config = config_of("mutex", SHAPE).with_values(trace=TraceUnitConfig(enabled=traced))
     whole = Machine(config).run(program("mutex"))
     session = Machine(config).debug(program("mutex"))
     at = session.address("mutex_lock")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import FEW
 from tests.machine.assembler import RAM
-from tests.machine.elves import addi, beq, csrw, jump, li
+from tests.machine.elves import addi, assemble, beq, csrw, jump, li
 from tests.machine.examples import SHAPES, Shape, config_of, names
 from tests.machine.examples import program as example
 from tests.machine.programs import program
@@ -127,6 +127,22 @@ def test_a_direct_branch_that_goes_elsewhere_than_in_the_program_is_a_contradict
     ran.program = list(_segments(MachineImage.of(program(*body, jump(-8)))))
     _, decoder = ran.decode(0)
     assert decoder.contradictions
+
+
+def test_direct_branches_tell_the_place_after_code_that_is_not_known() -> None:
+    """The decoder has no code where the loop jumps to, and learns of the way back from there."""
+    known, rounds = (addi(0, 0, 0), jump(4 * 3), addi(0, 0, 0), addi(0, 0, 0)), {}
+    for direct in (False, True):
+        config = Config.of(threads=1, trace=TraceUnitConfig(enabled=True, direct_branches=direct))
+        ran = run(config, MachineImage.of(program(*known, addi(0, 0, 0), jump(-4 * 5))), 2000)
+        ran.program = [(RAM, assemble(*known))]
+        rows, decoder = ran.decode(0)
+        assert decoder.contradictions == 0
+        for hart, stretches in ran.stretches(0, rows).items():
+            assert untrue(stretches, ran.log[hart]) == []
+        rounds[direct] = sum(row[3] == RAM and row[5] == EXECUTED for row in rows)
+    assert rounds[False] < 5
+    assert rounds[True] > 100
 
 
 def _segments(image: MachineImage) -> Iterator[tuple[int, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from headway_machine.config import Action, Config, SequencerMove, TraceUnitConfi
 from headway_trace.threads.container import TraceFile
 
 from .elves import A0, A1, RAM, T2, addi, csrw, jump, li, sw
-from .examples import MAX_CYCLES, Shape, config_of, program
+from .examples import EXAMPLES, MAX_CYCLES, Shape, config_of, program
 from .programs import DATA, check, leave, loop
 from .programs import program as made
 from .test_gdb import Client, served
@@ -200,8 +201,8 @@ def test_a_debugger_and_a_trace_go_together(tmp_path: Path) -> None:
     config.write_text(Config(threads=3, boot="all", trace=stops_at(THIRD, halt=True, mark=True)).to_toml())
     elf.write_bytes(WRITES)
     trace.write_bytes(b"x" * 100_000)
-    command = [sys.executable, "-m", "headway", "machine", "run", elf, "--config", config]
-    with subprocess.Popen([*command, "--gdb", "0", "--trace", trace], stderr=subprocess.PIPE, text=True) as run:
+    command = [sys.executable, "-m", "headway", "machine", "run", str(elf), "--config", str(config)]
+    with subprocess.Popen([*command, "--gdb", "0", "--trace", str(trace)], stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         (port,) = re.findall(r"target remote :(\d+)", run.stderr.readline())
         client = Client.to(int(port))
@@ -216,3 +217,34 @@ def test_a_debugger_and_a_trace_go_together(tmp_path: Path) -> None:
         run.stderr.read()
         assert run.wait() == 130
     contents(trace)
+
+
+@pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="needs gdb-multiarch")
+def test_gdb_stops_where_the_trace_unit_says_and_shows_what_led_there(tmp_path: Path) -> None:
+    """It leaves breakpoints that all harts meet, which holds harts, on the way."""
+    config, trace, script = tmp_path / "c.toml", tmp_path / "t.hwt", tmp_path / "script.gdb"
+    trigger = Trigger(symbol="inside", watch="store", mask=0xFFFF_FFFF, value=1, count=3, harts=0b100000)
+    config.write_text(Config(trace=stops_at(trigger, halt=True, mark=True)).to_toml())
+    elf = str(EXAMPLES / "mutex.elf")
+    command = [sys.executable, "-m", "headway", "machine", "run", elf]
+    command += ["--config", str(config), "--trace", str(trace)]
+    with subprocess.Popen([*command, "--gdb", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        (port,) = re.findall(r"target remote :(\d+)", run.stderr.readline())
+        script.write_text(
+            f"set pagination off\nset confirm off\ntarget remote :{port}\nbreak mutex_lock\ncontinue\ncontinue\n"
+            "continue\ndelete\ncontinue\nmonitor trace 2\ninfo registers pc\ncontinue\n"
+        )
+        gdb = ["gdb-multiarch", "-nx", "-batch", "-x", str(script), elf]
+        said = subprocess.run(gdb, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        run.stderr.read()
+        assert run.wait() == 0
+    text = said.stdout + said.stderr
+    assert text.count("hit Breakpoint 1") == 3
+    assert "the trace unit stopped hart 5" in text
+    assert re.search(r"executed +work\+0x\w+\n +\d+  0x\w+  trigger +work\+0x\w+\n", text), text
+    assert "exited normally" in text
+    plain = tmp_path / "plain.hwt"
+    with plain.open("wb") as stream:
+        Machine(Config.from_toml(config)).run(elf, trace=stream)
+    assert contents(trace) == contents(plain)

@@ -17,7 +17,6 @@ from tests.trace.threads.runs import run, untrue
 from headway_machine import Machine
 from headway_machine.config import (
     Action,
-    ConfigError,
     ExternalInterrupt,
     Script,
     SequencerMove,
@@ -27,6 +26,7 @@ from headway_machine.config import (
     Uart,
 )
 from headway_machine.debugging import DebugSession
+from headway_machine.fields import ConfigError
 from headway_machine.image import MachineImage
 
 UART = 0x1000_0000

@@ -26,7 +26,7 @@ from .division cimport divide, set_own_part
 from .events cimport take_external, write_resource
 from .devices cimport DEVICE_DUE, DEVICE_LOAD, DEVICE_STORE, MAX_WINDOWS, find_next_event, handle_events, look_at_plic
 from .etrace cimport stop_encoder
-from .memory cimport WAITED, forget_served, grant
+from .memory cimport BANKED, WAITED, forget_served, grant
 from .power cimport start_hart
 from .polling cimport GIVES_UP
 from .progress_unit cimport end_polling, settle
@@ -264,6 +264,7 @@ cdef class MachineProcessor:
                 c.past[i] = c.clock
             c.cycle = -1
             c.last = m.threads - 1
+            c.bank_cycle = -2
             c.next = c.next_cycle = NEVER
             c.pick = c.harts
             c.depth = 3
@@ -287,6 +288,8 @@ cdef class MachineProcessor:
             h.gap = config.progress.gap
             h.state = UNSTARTED
             h.mode = HALTED
+            if m.banks:
+                h.attention |= BANKED
             h.outside = -1
             find_cells(m, h)
             h.processor_cell.count = 1
@@ -367,6 +370,7 @@ cdef class MachineProcessor:
         m.bus_word = config.bus.word
         m.latency = config.memory.latency
         m.write_back = config.l1d.write == "back"
+        m.banks = config.l1d.banks
         m.has_l2 = config.l2 is not None
         m.l2_hit = config.l2.hit if config.l2 is not None else 0
         m.window = config.power.window

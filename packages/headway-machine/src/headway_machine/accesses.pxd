@@ -13,7 +13,21 @@ from .memory cimport can_access, end_reservations, stored
 from .progress_unit cimport look_again
 from .protection cimport GUARDED, MAY_READ, MAY_WRITE, allowed
 from .structures cimport STOP_HTIF, Core, Decoded, Hart, Machine
+from .trace cimport BANK_CONFLICTS, count_event
 from .traps cimport BLOCKED, DONE, fault
+
+
+cdef inline bint waits_for_bank(Machine* m, Core* c, Hart* h, uint32_t address) noexcept nogil:
+    """Return whether a load's bank is being written, by the store of the cycle before. A load waits for it once."""
+    if c.bank_cycle != c.cycle - 1 or c.bank != (address >> 2 & (m.banks - 1)) or h.bank_waited == h.instret + 1:
+        return False
+    h.bank_waited = h.instret + 1
+    h.ready = c.cycle + 1
+    h.reason = LOAD_INTERNAL
+    h.arrival = 0
+    if c.trace_unit.window:
+        count_event(c, h, BANK_CONFLICTS)
+    return True
 
 
 cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t size, uint32_t* value) noexcept nogil:
@@ -24,6 +38,8 @@ cdef inline int load(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t si
         return fault(m, c, h, LOAD_FAULT, address)
     if offset <= m.ram_size - size:
         if not can_access(m, c, h, address, size, False):
+            return BLOCKED
+        if unlikely(m.banks != 0) and waits_for_bank(m, c, h, address):
             return BLOCKED
         memcpy(value, m.ram + offset, size)
         if (address ^ (address + size - 1)) >> c.dcache.shift:
@@ -67,6 +83,8 @@ cdef inline int store(Machine* m, Core* c, Hart* h, uint32_t address, uint32_t s
         if not can_access(m, c, h, address, size, True):
             return BLOCKED
         write_ram(m, c, h, address, size, value)
+        if unlikely(m.banks != 0):
+            c.bank, c.bank_cycle = address >> 2 & (m.banks - 1), c.cycle
         if (address ^ (address + size - 1)) >> c.dcache.shift:
             h.cost = 2
         return DONE

@@ -119,6 +119,9 @@ class Cache(ConfigPart):
     ways: Number = Number(4, 1, 32, "lines of a set", power=True)
     line: Number = Number(32, 16, 256, "bytes of a line", power=True)
     write: Choice = Choice("what a store does (data cache)", "back", "through")
+    banks: Number = Number(
+        0, 0, 32, "banks (data cache): a load waits while a store writes its bank; 0: never", power=True
+    )
 
     def __post_init__(self) -> None:
         """Check that the cache has at least one set."""
@@ -561,6 +564,8 @@ class Config(ConfigPart):
         _check_parts(self.uart, "uart.")
         if self.l1i.write != "back":
             raise ConfigError("l1i.write", "means nothing, because nothing is stored to instructions: leave it out")
+        if self.l1i.banks:
+            raise ConfigError("l1i.banks", "means nothing, because nothing is stored to instructions: leave it out")
         _check_parts(self.trace, "trace.")
         for name, line in (("l1i", self.l1i.line), ("l2", self.l2.line if self.l2 else self.l1d.line)):
             if line != self.l1d.line:
@@ -777,7 +782,7 @@ def _written(config: Config) -> Iterator[str]:
         if part is None:
             yield from _absent(name, f"[{name}]")
         else:
-            yield from ["", f"[{name}]", *_lines(part, *(["write"] if name == "l1i" else []))]
+            yield from ["", f"[{name}]", *_lines(part, *(["write", "banks"] if name == "l1i" else []))]
     for name, parts in (
         ("uart.script", config.uart.script),
         ("trace.triggers", config.trace.triggers),

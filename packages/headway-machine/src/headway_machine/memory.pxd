@@ -27,6 +27,8 @@ cdef enum:  # Kind
 cdef enum:  # Attention
     # Its instruction has waited for memory.
     WAITED = 256
+    # The data cache has banks, so that no turn is a usual one.
+    BANKED = 4096
 
 
 cdef inline int32_t place_of(Cache* cache, uint32_t line) noexcept nogil:

@@ -409,6 +409,8 @@ ctypedef struct Hart:
     int64_t tlb_uses
     # Where a page was found last, by the lowest bits of its number: looked at first, and checked.
     uint16_t tlb_hints[TLB_HINTS]
+    # The number + 1 of the instruction whose load has waited for a bank.
+    int64_t bank_waited
     # The one-word store buffer: 0 free, 1 waits for the bus.
     int32_t buffer
     int64_t buffer_free
@@ -593,6 +595,9 @@ ctypedef struct Core:
     int32_t last
     Cache icache
     Cache dcache
+    # The bank of the data cache that the last store writes, and the cycle of that store.
+    uint32_t bank
+    int64_t bank_cycle
     # The tightly coupled memory.
     uint8_t* tcm
     # Its pages of decoded code; NULL where nothing was fetched.
@@ -705,6 +710,8 @@ ctypedef struct Machine:
     int32_t latency
     # The data caches write back; else they write through.
     int32_t write_back
+    # Banks of the data caches; 0: loads never wait for the store before.
+    uint32_t banks
     int32_t has_l2
     # Ticks from the bus to a line that the second level has.
     int32_t l2_hit

@@ -48,7 +48,8 @@ cdef enum:  # Source
     RETIRED = 11
     TAKEN = 12
     TRAPPED_ENTRIES = 13
-    SOURCES = 14
+    BANK_CONFLICTS = 14
+    SOURCES = 15
 
 cdef enum:
     # The size in bytes at which a group is sent.

@@ -80,6 +80,7 @@ SOURCES = (
     "instructions",
     "taken_branches",
     "traps",
+    "bank_conflicts",
 )
 """What a counter of the profile can count, by number (registers 52 to 57 in headway_machine/events.pxd)."""
 COUNTED = SOURCES[:6]

@@ -319,7 +319,7 @@ def test_a_program_chooses_what_is_counted() -> None:
     bench = Bench(
         [write_csr(SELECT, 52), write_csr(VALUE, 11), write_csr(SELECT, 53), write_csr(VALUE, 13)],
         write_csr(SELECT, 52), csrr(S2, VALUE), write_csr(SELECT, 57), csrr(S3, VALUE),
-        la(T0, "trap"), csrw(0x305, T0), write_csr(VALUE, 14), li(S10, 1), HALT,
+        la(T0, "trap"), csrw(0x305, T0), write_csr(VALUE, 15), li(S10, 1), HALT,
         Org(0x80), Label("trap"), csrr(S10, 0x342), HALT, trace=TraceUnitConfig(enabled=True),
     ).run()  # fmt: skip
     assert [bench.x(n) for n in (S2, S3, S10)] == [11, 5, 2]

@@ -53,8 +53,6 @@ cdef inline bint is_usual(Core* c, Hart* h) noexcept nogil:
         return True
     if h.attention != TRACED or not h.traced.on or h.traced.wanted != TRACE_WANTED:
         return False
-    if c.trace_unit.direct_branches:
-        return False
     return not (c.trace_unit.matching or c.trace_unit.window or c.trace_unit.left <= 0 or h.traced.due)
 
 

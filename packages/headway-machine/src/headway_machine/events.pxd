@@ -96,7 +96,7 @@ cdef inline void look_at_unit(Core* c) noexcept nogil:
     """Update what is watched and which harts are traced, after registers or the sequencer have changed."""
     cdef TraceUnit* u = &c.trace_unit
     cdef int i
-    u.matching = 0
+    u.matching = <uint32_t>u.direct_branches
     for i in range(4):
         if not u.blocks[i].control & BLOCK_EXTERNAL:
             u.matching |= u.blocks[i].control & BLOCK_ON

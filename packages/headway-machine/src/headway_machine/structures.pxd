@@ -221,8 +221,6 @@ ctypedef struct TraceUnit:
     int32_t exists
     int32_t cycle_accurate
     int32_t all_targets
-    # The targets of direct branches and jumps are sent, too.
-    int32_t direct_branches
     # The unit makes packets of E-Trace.
     int32_t etrace
     uint32_t etrace_options
@@ -266,10 +264,8 @@ ctypedef struct TraceUnit:
     uint32_t traced_in
     # The line of the PLIC that it may raise.
     uint32_t line
-    # Whether any block is on that looks at what harts do.
+    # Whether any block is on that looks at what harts do, or direct branches are told: no turn is a usual one.
     uint32_t matching
-    # Blocks that have fired for events from outside, and have not moved the sequencer yet.
-    uint32_t fired
     # Cycles of a profiling window; 0: none.
     int64_t window
     int64_t window_left
@@ -293,6 +289,10 @@ ctypedef struct TraceUnit:
     # Bytes that it takes from the trigger on, as configured.
     int64_t kept
     int64_t written
+    # Blocks that have fired for events from outside, and have not moved the sequencer yet.
+    uint32_t fired
+    # The targets of direct branches and jumps are sent, too.
+    int32_t direct_branches
 
 # An entry of the log: a span of a hart's time as it really was.
 ctypedef struct Logged:
@@ -409,8 +409,6 @@ ctypedef struct Hart:
     int64_t tlb_uses
     # Where a page was found last, by the lowest bits of its number: looked at first, and checked.
     uint16_t tlb_hints[TLB_HINTS]
-    # The number + 1 of the instruction whose load has waited for a bank.
-    int64_t bank_waited
     # The one-word store buffer: 0 free, 1 waits for the bus.
     int32_t buffer
     int64_t buffer_free
@@ -438,8 +436,6 @@ ctypedef struct Hart:
     int64_t touching
     # The watched address that it accesses.
     uint32_t touched
-    # The trace unit stops the machine before its next turn.
-    int32_t triggered
 
     # --- the parts of caches and bus that it may use ---
 
@@ -557,6 +553,10 @@ ctypedef struct Hart:
     Traced traced
     # NULL: the trace unit does not make packets of E-Trace.
     Encoder* encoder
+    # The trace unit stops the machine before its next turn.
+    int32_t triggered
+    # The number + 1 of the instruction whose load has waited for a bank.
+    int64_t bank_waited
 
 # How a core's clock has run since its last change.
 ctypedef struct Clock:
@@ -595,9 +595,6 @@ ctypedef struct Core:
     int32_t last
     Cache icache
     Cache dcache
-    # The bank of the data cache that the last store writes, and the cycle of that store.
-    uint32_t bank
-    int64_t bank_cycle
     # The tightly coupled memory.
     uint8_t* tcm
     # Its pages of decoded code; NULL where nothing was fetched.
@@ -628,6 +625,12 @@ ctypedef struct Core:
     int32_t head
 
     TraceUnit trace_unit
+
+    # --- banks of the data cache ---
+
+    # The bank of the data cache that the last store writes, and the cycle of that store.
+    uint32_t bank
+    int64_t bank_cycle
 
 # An external interrupt line that the configuration drives.
 ctypedef struct Source:
@@ -710,8 +713,6 @@ ctypedef struct Machine:
     int32_t latency
     # The data caches write back; else they write through.
     int32_t write_back
-    # Banks of the data caches; 0: loads never wait for the store before.
-    uint32_t banks
     int32_t has_l2
     # Ticks from the bus to a line that the second level has.
     int32_t l2_hit
@@ -770,8 +771,6 @@ ctypedef struct Machine:
     int32_t watches
     # What it stopped for: FOR_BREAKPOINT, FOR_STEP, FOR_WATCH, FOR_TRIGGER.
     int32_t stopped_for
-    # A debugger is there, for which trace units stop the machine.
-    int32_t debugged
     # The address of the program's HTIF word; 0: it has none.
     uint32_t tohost
     # Where harts start.
@@ -821,12 +820,6 @@ ctypedef struct Machine:
     uint32_t threshold[MAX_CORES * MAX_THREADS]
     Source sources[32]
     int32_t sources_count
-    # The lines that were up or pending when trace units looked last.
-    uint32_t lines_seen
-    # Whether any trace unit looks for events from outside.
-    int32_t external
-    # A block has fired for one, and its sequencer has not moved yet.
-    int32_t external_fired
     # Edges of a line that was already pending.
     int64_t lost_interrupts
 
@@ -927,6 +920,19 @@ ctypedef struct Machine:
     Cell nowhere
     # Takes what is written to a row when no memory is left for one.
     Row no_row
+
+    # --- what is mostly off ---
+
+    # Banks of the data caches; 0: loads never wait for the store before.
+    uint32_t banks
+    # A debugger is there, for which trace units stop the machine.
+    int32_t debugged
+    # The lines that were up or pending when trace units looked last.
+    uint32_t lines_seen
+    # Whether any trace unit looks for events from outside.
+    int32_t external
+    # A block has fired for one, and its sequencer has not moved yet.
+    int32_t external_fired
 
     # --- tables that all machines share ---
 

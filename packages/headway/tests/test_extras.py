@@ -42,6 +42,7 @@ BASE = {
     "why": ["-d", "1", "--", "true"],
     "top": ["--plain", "--source", "proc", "-d", "0.2", "--", "sleep", "0.1"],
     "cpu": ["-d", "0.2"],
+    "balance": ["--help"],
     "advise": ["--source", "proc", "--", "sleep", "0.1"],
     "compare": ["-r", "1", "-w", "0", "--source", "proc", "--", "true", "--", "true"],
     "serve": ["-q", "--source", "proc", "-d", "0.2", "--listen", "127.0.0.1:0", "--", "sleep", "0.1"],

@@ -59,6 +59,7 @@ class PreparedPrograms:
             with ExercisingProcess() as exerciser:  # made first: nothing that is opened later is in that process too
                 loaded = LoadedPrograms(library, options, self.modes.plan, states, _meanwhile(options))
                 self.programs = stack.enter_context(closing(loaded))
+                _import_the_rest()  # of whoever has nothing done meanwhile
                 self.ended = stack.enter_context(closing(_ended(loaded, options)))
                 self.stacks = stack.enter_context(closing(_stacks(loaded, options))) if options.measure.stacks else None
                 self.code = stack.enter_context(closing(_code(loaded))) if options.measure.spin else None
@@ -174,6 +175,7 @@ def _meanwhile(options: SourceOptions) -> Callable[[], None] | None:
 
 def _import_the_rest() -> None:
     """Import what is needed as soon as the programs are loaded."""
+    from headway.linux.bpf.programs import other_programs  # noqa: F401
 
     from . import calibrating, ended  # noqa: F401
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.compiling import PROGRAMS, script
 
 from headway.errors import HeadwayError, SelectionError
-from headway.linux.options import Selection
+from headway.linux.options import MeasureOptions, Selection
 from headway.linux.procfs._procfs import (
     FIRST_REASONS,
     RUNNABLE,
@@ -317,6 +317,13 @@ def test_without_schedstat_ticks_are_used_and_it_is_said(tmp_path: Path) -> None
     assert spent(only(ledger)) == {"user": 300_000_000, "kernel": 100_000_000, "wait": 600_000_000}
     assert ledger.precision.total is Quality.SAMPLED
     assert {"rpi", "ready"} <= ledger.reasons.keys()
+
+
+def test_what_only_ebpf_can_know_has_a_reason() -> None:
+    options = MeasureOptions(tasks=True, durations=8)
+    with closing(ProcSource(Selection(pids=(os.getpid(),)), options)) as source:
+        source.begin()
+        assert {"tasks", "durations"} <= source.end().reasons.keys()
 
 
 def test_an_interval_is_what_lies_between(tree: Tree) -> None:

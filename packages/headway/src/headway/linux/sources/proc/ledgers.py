@@ -84,6 +84,8 @@ class ProcLedgers:
             )
         if self._options.durations:
             reasons["durations"] = "/proc does not tell when a state begins and ends: that needs eBPF"
+        if self._options.tasks:
+            reasons["tasks"] = "only eBPF is told when a task begins and ends: none is known"
         if self._options.functions:
             reasons["marked functions"] = "only eBPF can place probes in them: their time is in user"
         if self._marked.seen:

@@ -111,7 +111,7 @@ def living(group: int) -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             deadline = time.monotonic() + 20
-            while (fields := (path / "stat").read_text().rpartition(")")[2].split())[2] == str(group):
+            while (fields := (path / "stat").read_text(errors="replace").rpartition(")")[2].split())[2] == str(group):
                 if fields[0] in "ZX":
                     break
                 if time.monotonic() > deadline:

@@ -171,9 +171,11 @@ class TestNativeFrames:
 
     def test_a_stack_that_is_too_deep_says_so(self, found: Profile) -> None:
         deep = [names for stack in found.rows() if (names := names_of(found, stack[-1])).count("recursive") > 100]
-        assert deep
-        for names in deep:
+        cut = [names for names in deep if CUT in names]  # a sample on the way down may be just deep enough
+        assert cut
+        for names in cut:
             assert "recursive" not in names[names.index(CUT) :], "what is above it comes before it"
+        for names in deep:
             assert names[-1] in (CUT, "_start"), "what has called the interpreter comes behind it"
 
 

@@ -52,6 +52,17 @@ for _ in range(200):
 """
 
 
+def test_steps_that_are_not_all_seen_are_unknown(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    program = ("--", sys.executable, "-c", STEPS)
+    words = ("stat", "--source", "proc", "-I", "50", "--json", "--work", "render=200", "-o", report)
+    assert headway(*words, *program).returncode == 0
+    for line in report.read_text().splitlines():
+        forecast = json.loads(line)["forecast"]
+        assert (forecast["left"], forecast["reason"]) == (None, "/proc does not see every step")
+
+
+@pytest.mark.root
 def test_steps_are_the_entries_of_a_region(tmp_path: Path) -> None:
     report = tmp_path / "report"
     program = ("--", sys.executable, "-c", STEPS)

@@ -145,7 +145,8 @@ def test_a_group_has_its_weight_again_unless_somebody_else_wrote_one(
         GroupLever(found, f"{ROOT}/a")
 
 
-def test_the_lever_is_the_one_that_counts_between_the_processes() -> None:
+def test_the_lever_is_the_one_that_counts_between_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levers, "lowest_nice", lambda: -20)
     found = kernel()
     assert {type(lever) for lever in process_levers(found, (10, 20)).values()} == {ProcessLever}
     found.sessions = {10: "autogroup-1", 20: "autogroup-1"}

@@ -31,6 +31,8 @@ class Work:
 
     def made(self, ledger: Ledger) -> tuple[int, str]:
         """Return how much of it the threads of a ledger did; and, as a clause, why that is not known, if it is not."""
+        if self.tag and ledger.source == "proc":
+            return 0, "/proc does not see every step"
         if self.tag:
             counts = [
                 thread.states[f"user.{self.tag}"].count for thread in ledger.threads if self.state in thread.states

@@ -59,7 +59,7 @@ def test_steps_that_are_not_all_seen_are_unknown(tmp_path: Path) -> None:
     assert headway(*words, *program).returncode == 0
     for line in report.read_text().splitlines():
         forecast = json.loads(line)["forecast"]
-        assert (forecast["left"], forecast["reason"]) == (None, "/proc does not see every step")
+        assert (forecast["left"], forecast["reason"]) == (None, "not every step is seen where progress is sampled")
 
 
 @pytest.mark.root

@@ -11,6 +11,7 @@ from headway.dataclass import dataclass
 
 from .forecast import Expectation, Forecast
 from .ledger import Ledger
+from .quality import Quality
 
 __all__ = ["FollowedWork", "Work"]
 
@@ -31,8 +32,8 @@ class Work:
 
     def made(self, ledger: Ledger) -> tuple[int, str]:
         """Return how much of it the threads of a ledger did; and, as a clause, why that is not known, if it is not."""
-        if self.tag and ledger.source == "proc":
-            return 0, "/proc does not see every step"
+        if self.tag and ledger.precision.effective is Quality.SAMPLED:
+            return 0, "not every step is seen where progress is sampled"
         if self.tag:
             counts = [
                 thread.states[f"user.{self.tag}"].count for thread in ledger.threads if self.state in thread.states

@@ -26,7 +26,7 @@ from headway.linux.sources.clocks import ClockSource
 from headway.linux.sources.ebpf import BpfSource
 from headway.linux.sources.ebpf.division import divided
 from headway.linux.sources.source import LinuxSource
-from headway.model import Cell, Quality, Thread
+from headway.model import Cell, Kind, Quality, Thread
 
 from .measuring import (
     Together,
@@ -374,9 +374,11 @@ def test_the_laws_hold_while_the_level_changes(budget: float, calls: int, compil
         assert not thread.sampled
         assert thread.states["kernel.getppid"].count == calls
     else:
-        assert thread.sampled["kernel.getppid"].samples > 0
-        assert thread.sampled["kernel.getppid"].time < thread.states["kernel.getppid"].time
-        assert "switches" in whole.reasons["budget"]
+        # On a busy machine even `switches` costs more than this budget. At `clocks`, samples do not name the call.
+        estimated = [thread.sampled[state] for state in ("kernel.getppid", "kernel") if state in thread.sampled]
+        assert sum(estimate.samples for estimate in estimated) > 0
+        assert sum(estimate.time for estimate in estimated) < thread.times()[Kind.KERNEL]
+        assert any(level in whole.reasons["budget"] for level in ("switches", "clocks"))
         assert 0 < (whole.indices(thread).exact_share["rpi"] or 0) <= 1
 
 

@@ -1,7 +1,8 @@
 """The accuracy of a profile and its cost, beside ``perf record``, in one run.
 
 A program whose functions have known shares of its processor time (it reads its own clock) is run unmeasured, under
-``perf record`` and under ``headway profile``, in turn. A ping-pong over pipes shows the cost of stacks at each switch.
+``perf record`` and under ``headway profile``, in turn. A ping-pong over pipes shows the cost of stacks at each switch,
+in a profile and in a recording.
 The tables show medians. The last one has the shares of samples that are in polling, beside the ledger's, and of those
 whose stack reaches main.
 """
@@ -110,18 +111,19 @@ def switches(program: Path, scratch: Path) -> None:
     if shutil.which("perf"):
         tools["perf record -g"] = [*PERF, "-o", scratch / "p.data", "--"]
     tools["headway stat"] = [*HEADWAY, "stat", "-q", "-o", "/dev/null", "--"]
-    tools["headway profile"] = [*HEADWAY, "profile", "-q"]
-    times: dict[str, list[float]] = {name: [] for name in tools}
-    for lap in range(ROUNDS):
+    run = scratch / "s.hw"
+    tools["headway profile"] = [*HEADWAY, "profile", "-q", "-o", run, "--"]
+    for options in ([], ["--stacks", "-F", "0"], ["--stacks"]):
+        tools[" ".join(["headway record", *options])] = [*HEADWAY, "record", "-q", *options, "-o", run, "--"]
+    times: dict[str, list[list[float]]] = {name: [] for name in tools}
+    for _ in range(ROUNDS):
         for name, before in tools.items():
-            words = [*before, "-o", scratch / f"s{lap}.hw", "--"] if name == "headway profile" else before
-            times[name] += said([*words, program, "switch", str(TRIPS)])
-    base = statistics.median(times["unmeasured"])
-    rows = [
-        [name, f"{statistics.median(found):,.0f}", f"{statistics.median(found) / base:.2f} ×"]
-        for name, found in times.items()
-    ]
-    print(table(["a round trip through two pipes", "ns", ""], rows))
+            shutil.rmtree(run, ignore_errors=True)
+            times[name].append(said([*before, program, "switch", str(TRIPS)]))
+    medians = {name: [statistics.median(each) for each in zip(*found, strict=True)] for name, found in times.items()}
+    base = medians["unmeasured"][1]
+    rows = [[name, f"{took:,.0f}", f"{busy:,.0f}", f"{busy / base:.2f} ×"] for name, (took, busy) in medians.items()]
+    print(table(["a round trip through two pipes", "ns", "processor ns", ""], rows))
 
 
 def recorded(scratch: Path, words: Sequence[str | Path]) -> Profile:

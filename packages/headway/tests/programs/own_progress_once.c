@@ -1,5 +1,5 @@
-/* Says what its threads read of themselves, each by name, after a little work: own_progress_once [fork|-] [WHO].
-   It waits until an observer tells them. WHO does not wait for long: others (than the first), or all. */
+/* Says what its threads read of themselves, each by name, after more work than waiting takes: own_progress_once
+   [fork|-] [WHO]. It waits until an observer tells them. WHO does not wait for long: others (than the first), or all. */
 #include <headway.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ static void tell(const char *name)
 {
 	headway_progress_t p;
 	ask(&p);
-	for (volatile int i = 0; i < 3000000; i++) {}
+	for (volatile int i = 0; i < 30000000; i++) {}
 	int known = ask(&p);
 	printf("%s %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d\n",
 		name, known, (int64_t)p.rpi, (int64_t)p.epi, (int64_t)p.kpi, (int64_t)p.iopi, p.ready, p.wait, p.other,

@@ -2,9 +2,8 @@
 
 A program whose functions have known shares of its processor time (it reads its own clock) is run unmeasured, under
 ``perf record`` and under ``headway profile``, in turn. A ping-pong over pipes shows the cost of stacks at each switch,
-in a profile and in a recording.
-The tables show medians. The last one has the shares of samples that are in polling, beside the ledger's, and of those
-whose stack reaches main.
+in a profile and in a recording. The tables show medians. The last one has the shares of samples that are in polling,
+beside the ledger's, and of those whose stack reaches main.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ static int ping_pong(int laps)
 	char byte = 0;
 	cpu_set_t one;
 	CPU_ZERO(&one);
-	CPU_SET(0, &one);
+	CPU_SET(sched_getcpu(), &one);
 	if (sched_setaffinity(0, sizeof(one), &one))
 		return 1;
 	if (pipe(there) || pipe(back))

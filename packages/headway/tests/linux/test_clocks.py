@@ -415,7 +415,7 @@ def test_every_thread_of_the_machine_is_there() -> None:
         there = {int(tid) for pid in others for tid in tasks_of(pid)}
         first, second = source.interval(), source.end_interval()
     for part in (first, second):
-        check(part, "unseen_ends")  # of a thread that was ending already when it was first seen
+        check(part, "unseen_ends")  # other programs run, too: such an end is counted
     found = {thread.tid for thread in first.threads}
     assert {tid for tid in there - found if is_alive(tid)} == set()
     (thread,) = (thread for thread in second.threads if thread.tid == own)

@@ -168,7 +168,7 @@ def test_checks_in_vain_that_are_not_polling(strict: Together) -> None:
     for how in ("other calls", "long gaps", "one of two"):
         thread = only(strict[f"not_polling: {how}"][0])
         # Nobody tells in which span the hypervisor took time. In a gap of 60 us, it lets the gap look short.
-        assert time_in(thread, "poll") <= 60_000 * count_of(thread, "stolen")
+        assert time_in(thread, "poll") <= (60_000 * count_of(thread, "stolen") if how == "long gaps" else 0)
         assert count_of(thread, "kernel.recvfrom") >= 5000
 
 
